@@ -57,8 +57,10 @@ function(from_source target directory) # from_source TARGET DIRECTORY FILE...
     target_include_directories(${target} SYSTEM PUBLIC ${source}/include)
     target_compile_options(${target} PRIVATE -w)
 endfunction()
-from_source(gpusnoop_fmt fmtlib src/format.cc src/os.cc)
-from_source(gpusnoop_spdlog spdlog src/spdlog.cpp src/async.cpp src/color_sinks.cpp src/file_sinks.cpp src/stdout_sinks.cpp)
+from_source(gpusnoop_fmt fmtlib src/format.cc)
+# Without its other sinks: base/log.cpp has one of its own.
+from_source(gpusnoop_spdlog spdlog src/spdlog.cpp src/async.cpp src/color_sinks.cpp)
+set_target_properties(gpusnoop_spdlog gpusnoop_fmt PROPERTIES UNITY_BUILD ON)
 target_compile_definitions(gpusnoop_spdlog PUBLIC SPDLOG_COMPILED_LIB SPDLOG_FMT_EXTERNAL)
 target_link_libraries(gpusnoop_spdlog PUBLIC gpusnoop_fmt Threads::Threads)
 # The decoder. What writes and makes instructions would need more of Zycore than its headers.

@@ -33,7 +33,7 @@ if [ -z "$build" ]; then
     build=build/release
     scripts/setup.sh --demo
     cmake --preset release
-    cmake --build --preset release --parallel "$(nproc)" --target gpusnoop_exporter standin_workload
+    cmake --build --preset release --parallel "$(nproc)" --target gpusnoop_exporter standin_demo
 fi
 tools=$PWD/.deps/tools/usr
 
@@ -66,10 +66,11 @@ ready() { # ready NAME PORT PATH
 }
 
 stand_in() { # stand_in NAME GPU OPTION...
-    start "$1" env CUDA_VISIBLE_DEVICES="$2" "$build/standin/workload" --name "$1" --seconds 604800 "${@:3}"
+    start "$1" env CUDA_VISIBLE_DEVICES="$2" "$build/standin/demo" --name "$1" --seconds 604800 "${@:3}"
 }
 
 scripts/pretend_node.sh "$directory" "$build"
+scripts/tracefs.sh
 python3 dashboards/rules/render.py --faster "$faster" --output-dir "$directory/rules"
 # The windows are shorter, so Prometheus looks as often as they need.
 sed -e "s/\(_interval:\).*/\1 $((faster < 60 ? 2 : 1))s/" -e "s|/etc/prometheus/rules|$directory/rules|" \

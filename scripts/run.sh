@@ -9,7 +9,7 @@ if [ "$(id -u)" -eq 0 ]; then as_root=(); else as_root=(sudo); fi
 
 scripts/setup.sh
 cmake --preset release
-cmake --build --preset release --parallel "$(nproc)" --target gpusnoop_exporter standin_workload
+cmake --build --preset release --parallel "$(nproc)" --target gpusnoop_exporter standin_demo
 
 cuda_in_use() {
     "${as_root[@]}" sh -c 'grep -qsE "/libcudart(-[^/]*)?\.so" /proc/[0-9]*/maps'
@@ -47,7 +47,7 @@ relay() { # passes the exporter's log on; once it listens, lets the workload beg
 }
 
 stand_in() { # stand_in GPU OPTION...: it ends when relay does
-    CUDA_VISIBLE_DEVICES=$1 setpriv --pdeathsig TERM "$build/standin/workload" --seconds 604800 "${@:2}" \
+    CUDA_VISIBLE_DEVICES=$1 setpriv --pdeathsig TERM "$build/standin/demo" --seconds 604800 "${@:2}" \
         </dev/null >/dev/null &
 }
 

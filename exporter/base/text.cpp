@@ -146,7 +146,11 @@ std::string printable_lines(std::string_view text) {
 
 std::string in_quotes(std::string_view bytes) {
     constexpr std::size_t max_bytes = 64;
-    return '"' + to_valid_utf8(bytes, max_bytes) + '"';
+    return '"' + to_valid_utf8(bytes, max_bytes) + (bytes.size() > max_bytes ? "...\"" : "\"");
+}
+
+std::string hexadecimal_literal(std::uint64_t value) {
+    return "0x" + hexadecimal(value);
 }
 
 std::string hexadecimal(std::uint64_t value) {

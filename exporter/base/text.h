@@ -38,10 +38,18 @@ struct Utf8Step {
 // The code point of one valid character, if printable() would replace it.
 [[nodiscard]] std::optional<unsigned> misleading_code(std::string_view character);
 
-// Quotes user input in a message: at most 64 bytes of it, between double quotes.
+// Quotes user input in a message: at most 64 bytes of it between double quotes, and "..." for the
+// rest.
 [[nodiscard]] std::string in_quotes(std::string_view bytes);
 
 // As the kernel writes addresses below /proc: lower case, without a prefix.
 [[nodiscard]] std::string hexadecimal(std::uint64_t value);
+// The same as a C literal: 0x7f00.
+[[nodiscard]] std::string hexadecimal_literal(std::uint64_t value);
+
+// An ASCII digit, whatever the locale is.
+[[nodiscard]] constexpr bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
 
 }  // namespace gpusnoop

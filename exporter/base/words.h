@@ -19,4 +19,12 @@ namespace gpusnoop {
     return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
 }
 
+// The text up to the separator or the end, and takes both from `rest`.
+constexpr std::string_view take_until(std::string_view &rest, char separator) {
+    const std::size_t found = rest.find(separator);
+    const std::string_view part = rest.substr(0, found);
+    rest.remove_prefix(found == std::string_view::npos ? rest.size() : found + 1);
+    return part;
+}
+
 }  // namespace gpusnoop

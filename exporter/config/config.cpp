@@ -48,7 +48,7 @@ void read_listen_addresses(const Value &value, std::vector<std::string> &address
         read.push_back(text.value_or(""));
     }
     if (const auto repeated = find_repeated_address(read)) {
-        items->at(*repeated).reject(quoted(read[*repeated]) + " is in the list twice");
+        items->at(*repeated).reject(in_quotes(read[*repeated]) + " is in the list twice");
     }
     addresses = std::move(read);
 }
@@ -61,7 +61,7 @@ void read_web(Section web, Config::Web &value) {
     web.text("telemetry_path", value.telemetry_path);
     if (!is_telemetry_path(value.telemetry_path)) {
         web.reject("telemetry_path",
-                   quoted(value.telemetry_path) +
+                   in_quotes(value.telemetry_path) +
                        " is not a path such as /metrics that this server can use");
     }
     web.finish();
@@ -120,7 +120,7 @@ void read_exclude(Section &discovery, std::vector<std::string> &value) {
             item.reject(
                 "must be a glob of paths that begins with / or *, or build_id: and digits "
                 "in lower-case hexadecimal, is " +
-                quoted(text));
+                in_quotes(text));
         }
         exclude.push_back(text);
     }
@@ -139,7 +139,7 @@ void read_preattach(Section &discovery, std::vector<std::string> &value) {
         const std::string text = item.text("a path").value_or("/");
         if (!text.starts_with('/')) {
             item.reject("must be a path that begins with /, or a glob of such paths, is " +
-                        quoted(text));
+                        in_quotes(text));
         } else if (const std::string problem = glob_problem(text); !problem.empty()) {
             item.reject(problem);
         }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 
+#include "exporter/base/text.h"
 #include "exporter/config/problems.h"
 
 namespace gpusnoop::config {
@@ -52,19 +53,19 @@ private:
     }
 
     [[nodiscard]] std::string unclosed() const {
-        return quoted(glob_) + " has a [ without its ]: write [[] for the character itself";
+        return in_quotes(glob_) + " has a [ without its ]: write [[] for the character itself";
     }
 
     // [:alpha:]
     std::string read_class() {
         const std::size_t end = glob_.find(":]", at_ + 2);
         if (!has(':', 1) || end == std::string_view::npos) {
-            return quoted(glob_) + " has a [" + glob_[at_ + 1] +
+            return in_quotes(glob_) + " has a [" + glob_[at_ + 1] +
                    " in a set: put the [ last in it, or write a class such as [:digit:]";
         }
         const std::string_view name = glob_.substr(at_ + 2, end - at_ - 2);
         if (std::find(classes.begin(), classes.end(), name) == classes.end()) {
-            return quoted(glob_) + " has the unknown class " + quoted(name) +
+            return in_quotes(glob_) + " has the unknown class " + in_quotes(name) +
                    did_you_mean(name, {classes.begin(), classes.end()});
         }
         at_ = end + 2;
@@ -84,10 +85,10 @@ private:
             at_ = glob_.size();
         }
         if (low >= 0x80 || high >= 0x80) {
-            return quoted(glob_) + " has a character in a set that is not ASCII";
+            return in_quotes(glob_) + " has a character in a set that is not ASCII";
         }
         if (high < low) {
-            return quoted(glob_) + " has the range " + static_cast<char>(low) + "-" +
+            return in_quotes(glob_) + " has the range " + static_cast<char>(low) + "-" +
                    static_cast<char>(high) + ", which is empty";
         }
         return "";
@@ -117,7 +118,7 @@ std::string glob_problem(std::string_view glob) {
     for (std::size_t at = 0; at < glob.size();) {
         if (glob[at] == '\\') {
             if (at + 1 == glob.size()) {
-                return quoted(glob) + " ends with a \\, which has nothing to stand before";
+                return in_quotes(glob) + " ends with a \\, which has nothing to stand before";
             }
             at += 2;
         } else if (glob[at] == '[') {

@@ -99,7 +99,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string> &
             break;
         }
     }
-    return best.empty() ? "" : ", did you mean " + quoted(best) + "?";
+    return best.empty() ? "" : ", did you mean " + in_quotes(best) + "?";
 }
 
 std::string one_of(const std::vector<std::string> &names) {
@@ -109,11 +109,6 @@ std::string one_of(const std::vector<std::string> &names) {
         all += names[i];
     }
     return all;
-}
-
-std::string quoted(std::string_view text) {
-    const std::string shown = to_valid_utf8(text, 64);
-    return '"' + shown + (text.size() > 64 ? "...\"" : "\"");
 }
 
 }  // namespace gpusnoop::config

@@ -48,7 +48,4 @@ private:
 // "session, multi or perf".
 [[nodiscard]] std::string one_of(const std::vector<std::string> &names);
 
-// `text` from the file in a form for messages: in double quotes, on one line, shortened.
-[[nodiscard]] std::string quoted(std::string_view text);
-
 }  // namespace gpusnoop::config

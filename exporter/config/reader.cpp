@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "exporter/base/text.h"
 #include "exporter/config/units.h"
 
 namespace gpusnoop::config {
@@ -30,7 +31,7 @@ std::optional<std::vector<std::string>> read_file_name_globs(const Value &list) 
             item.reject("must be 1 to " + std::to_string(max_file_name) + " bytes long, is " +
                         std::to_string(glob.size()));
         } else if (glob.find('/') != std::string::npos) {
-            item.reject("must be a file name without a directory, is " + quoted(glob));
+            item.reject("must be a file name without a directory, is " + in_quotes(glob));
         }
         globs.push_back(glob);
     }
@@ -54,7 +55,7 @@ std::optional<std::vector<std::string>> read_texts(
         if (const std::string wrong = problem_of(*text); !wrong.empty()) {
             item.reject(wrong);
         } else if (std::ranges::find(texts, *text) != texts.end()) {
-            item.reject(quoted(*text) + " is in the list twice");
+            item.reject(in_quotes(*text) + " is in the list twice");
         } else {
             texts.push_back(*text);
         }
@@ -69,7 +70,7 @@ void read_budgets(const Value &mapping, std::map<std::string, std::uint32_t> &va
     for (const Section::Entry &budget : names.entries()) {
         if (!is_metric_name(budget.key)) {
             mapping.problems().add(budget.key_at, mapping.path(),
-                                   quoted(budget.key) + " is not a metric name");
+                                   in_quotes(budget.key) + " is not a metric name");
         } else if (!known.empty() && std::ranges::find(known, budget.key) == known.end()) {
             mapping.problems().add(budget.key_at, budget.value.path(),
                                    "unknown metric" + did_you_mean(budget.key, known));
@@ -165,7 +166,7 @@ void Section::ring_bytes(const std::string &key, std::uint32_t &value) {
 void Section::absolute_path(const std::string &key, std::string &value) {
     text(key, value);
     if (!value.starts_with('/')) {
-        reject(key, quoted(value) + " does not begin with /: an absolute path is needed");
+        reject(key, in_quotes(value) + " does not begin with /: an absolute path is needed");
     }
 }
 
@@ -262,7 +263,7 @@ void Section::reject(const std::string &key, std::string_view sentence) {
 std::string Section::path_of(std::string_view key) const {
     const std::string &own = mapping_.path();
     // An unknown key comes from the file and may contain anything.
-    const std::string shown = quoted(key);
+    const std::string shown = in_quotes(key);
     return (own.empty() ? "" : own + ".") + shown.substr(1, shown.size() - 2);
 }
 

@@ -8,6 +8,7 @@
 #include <bit>
 #include <charconv>
 
+#include "exporter/base/text.h"
 #include "exporter/config/units.h"
 
 namespace gpusnoop::config {
@@ -33,7 +34,7 @@ Position position_of(const YAML::Node &node) {
 std::string describe(const YAML::Node &node) {
     switch (node.Type()) {
         case YAML::NodeType::Scalar:
-            return quoted(node.Scalar());
+            return in_quotes(node.Scalar());
         case YAML::NodeType::Sequence:
             return "a list";
         case YAML::NodeType::Map:
@@ -69,7 +70,7 @@ std::optional<std::string> Value::text(std::string_view expected, bool plain) co
         return std::nullopt;
     }
     if (has_explicit_tag(node_)) {
-        reject("tags are not supported, remove " + quoted(node_.Tag()));
+        reject("tags are not supported, remove " + in_quotes(node_.Tag()));
         return std::nullopt;
     }
     if (plain && node_.Tag() == "!") {
@@ -108,7 +109,7 @@ std::optional<std::uint32_t> Value::integer(std::uint32_t min, std::uint32_t max
     }
     if (error != std::errc{} || parsed < min || parsed > max) {
         reject(out_of_range(std::to_string(min), std::to_string(max),
-                            read->size() > 32 ? quoted(*read) : *read));
+                            read->size() > 32 ? in_quotes(*read) : *read));
         return std::nullopt;
     }
     return static_cast<std::uint32_t>(parsed);
@@ -224,7 +225,7 @@ bool Value::rejects_leading_zero(std::string_view number) const {
     const bool leads =
         number.size() > 1 && number[0] == '0' && number[1] >= '0' && number[1] <= '9';
     if (leads) {
-        reject(quoted(number) +
+        reject(in_quotes(number) +
                " begins with 0, by which many readers of YAML take it for octal: leave that out");
     }
     return leads;

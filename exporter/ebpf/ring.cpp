@@ -22,7 +22,7 @@ constexpr std::uint64_t rounded(std::uint64_t bytes) {
 }
 
 template <typename Number>
-Number read(const std::byte *address) {
+Number load(const std::byte *address) {
     return __atomic_load_n(reinterpret_cast<const Number *>(address), __ATOMIC_ACQUIRE);
 }
 
@@ -96,7 +96,7 @@ void Ring::drain(std::uint64_t position) {
     // Only up to the position: producers could write as fast as this thread reads.
     const std::uint64_t end = std::min(position, produced());
     for (std::uint64_t at = consumed(); at < end;) {
-        const auto header = read<std::uint32_t>(records_ + (at & (size_ - 1)));
+        const auto header = load<std::uint32_t>(records_ + (at & (size_ - 1)));
         if ((header & BPF_RINGBUF_BUSY_BIT) != 0) {
             break;
         }
@@ -128,11 +128,11 @@ bool Ring::drain_to(std::uint64_t position) {
 }
 
 std::uint64_t Ring::produced() const {
-    return read<std::uint64_t>(producer_.address());
+    return load<std::uint64_t>(producer_.address());
 }
 
 std::uint64_t Ring::consumed() const {
-    return read<std::uint64_t>(consumer_.address());
+    return load<std::uint64_t>(consumer_.address());
 }
 
 }  // namespace gpusnoop::ebpf

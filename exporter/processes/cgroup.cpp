@@ -5,10 +5,11 @@
 #include <cstddef>
 #include <utility>
 
+#include "exporter/base/words.h"
+
 namespace gpusnoop::processes {
 namespace {
 
-constexpr std::size_t max_content_bytes = 64 * 1024;
 constexpr std::size_t container_id_digits = 64;
 
 bool is_lower_hex(char c) {
@@ -20,13 +21,6 @@ bool all_lower_hex(std::string_view text) {
 }
 
 // Takes the text up to `separator`, and the separator, off the front of `rest`.
-std::string_view take_until(std::string_view &rest, char separator) {
-    const std::size_t end = std::min(rest.find(separator), rest.size());
-    const std::string_view part = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    return part;
-}
-
 // The container id of one directory name, empty if it is not a container's:
 //   <id>  docker-<id>.scope  cri-containerd-<id>.scope  crio-<id>.scope  crio-<id>
 //   libpod-<id>.scope kubepods-pod<uid>.slice:cri-containerd:<id>
@@ -112,7 +106,7 @@ int completeness(const ContainerIdentity &identity) {
 }  // namespace
 
 ContainerIdentity parse_cgroup_file(std::string_view content) {
-    content = content.substr(0, max_content_bytes);
+    content = content.substr(0, max_cgroup_file_bytes);
     ContainerIdentity best;
     while (!content.empty()) {
         // hierarchy-id:controllers:path, and the path may have colons of its own.

@@ -2,10 +2,14 @@
 // socket.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace gpusnoop::processes {
+
+// Of /proc/<pid>/cgroup, no more is read.
+constexpr std::size_t max_cgroup_file_bytes = 64 * 1024;
 
 struct ContainerIdentity {
     std::string container_id;  // all 64 hex digits, as the runtime, kubelet and cAdvisor write it

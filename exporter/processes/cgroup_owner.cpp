@@ -4,11 +4,12 @@
 #include <cstddef>
 #include <vector>
 
+#include "exporter/base/text.h"
+#include "exporter/processes/cgroup.h"
+
 namespace gpusnoop::processes {
 
 namespace {
-
-constexpr std::size_t max_content_bytes = 64 * 1024;
 
 using Path = std::span<const std::string_view>;
 
@@ -18,7 +19,7 @@ std::string_view number_behind(std::string_view prefix, std::string_view name) {
         return {};
     }
     name.remove_prefix(prefix.size());
-    const bool is_number = std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
+    const bool is_number = std::ranges::all_of(name, is_digit);
     return is_number ? name : std::string_view();
 }
 
@@ -76,7 +77,7 @@ std::string systemd_unit_of(Path path) {
 
 CgroupOwner parse_cgroup_owner(std::string_view content) {
     CgroupOwner owner;
-    for (std::string_view line : split(content.substr(0, max_content_bytes), '\n')) {
+    for (std::string_view line : split(content.substr(0, max_cgroup_file_bytes), '\n')) {
         // hierarchy-id:controllers:path, and the path may have colons of its own.
         line.remove_prefix(std::min(line.find(':') + 1, line.size()));
         line.remove_prefix(std::min(line.find(':') + 1, line.size()));

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "exporter/base/read_file.h"
+#include "exporter/base/words.h"
 
 namespace gpusnoop::processes {
 
@@ -13,13 +14,6 @@ namespace {
 
 constexpr std::size_t max_file_bytes = 1U << 20;  // more than 10,000 users
 constexpr std::chrono::minutes lifetime{1};
-
-std::string_view take_until(std::string_view &rest, char separator) {
-    const std::size_t end = std::min(rest.find(separator), rest.size());
-    const std::string_view part = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    return part;
-}
 
 }  // namespace
 

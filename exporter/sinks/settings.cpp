@@ -17,7 +17,6 @@ namespace gpusnoop::sinks {
 
 namespace {
 
-using config::quoted;
 using config::Section;
 using config::Value;
 
@@ -155,7 +154,7 @@ SinkConfigs read_list(const Value &list) {
         }
         const auto [first, is_new] = lines.emplace(sink->name, item.position().line + 1);
         if (!is_new) {
-            item.reject("the name " + quoted(sink->name) + " is that of the sink on line " +
+            item.reject("the name " + in_quotes(sink->name) + " is that of the sink on line " +
                         std::to_string(first->second) + " already");
             continue;
         }

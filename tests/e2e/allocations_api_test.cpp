@@ -41,12 +41,12 @@ bool has_site_in(const json &process, const std::string &function) {
                                [&](const json &site) { return is_in(site, function); });
 }
 
-std::uint64_t sum(const json &sites, const std::string &member) {
-    std::uint64_t sum = 0;
+std::uint64_t allocations_api_sum(const json &sites, const std::string &member) {
+    std::uint64_t allocations_api_sum = 0;
     for (const json &site : sites) {
-        sum += site[member].get<std::uint64_t>();
+        allocations_api_sum += site[member].get<std::uint64_t>();
     }
-    return sum;
+    return allocations_api_sum;
 }
 
 struct FoldedLine {
@@ -91,7 +91,7 @@ struct Leaking {
 
 }  // namespace
 
-TEST_CASE("the allocations page agrees with the metrics and with the truth", "[e2e]") {
+TEST_CASE("the allocations page agrees with the metrics and with the truth", "[e2e][core]") {
     require_bpf();
     const Leaking leaking;
     const pid_t pid = leaking.program.pid();
@@ -109,8 +109,9 @@ TEST_CASE("the allocations page agrees with the metrics and with the truth", "[e
     CHECK(process["pid"] == pid);
     CHECK(memory.outstanding_bytes > 0);
     CHECK(process["exe"].get<std::string>().ends_with("leaky"));
-    CHECK(sum(process["sites"], "bytes") == process["outstanding_bytes"]);
-    CHECK(sum(process["sites"], "allocations") == process["outstanding_allocations"]);
+    CHECK(allocations_api_sum(process["sites"], "bytes") == process["outstanding_bytes"]);
+    CHECK(allocations_api_sum(process["sites"], "allocations") ==
+          process["outstanding_allocations"]);
     CHECK(process["sites_left_out"] == 0);
     CHECK(std::ranges::is_sorted(process["sites"], [](const json &a, const json &b) {
         return a["bytes"].get<std::uint64_t>() > b["bytes"].get<std::uint64_t>();

@@ -18,10 +18,10 @@ namespace {
 
 // The exporter's log limits lines about files of one name and one fault: another program's bad
 // library must not keep this one's line away.
-const std::string library = "libcudart.so." + std::to_string(::getpid());
-const std::string good_library = standin("12/libcudart.so.12");
+const std::string bad_library_library = "libcudart.so." + std::to_string(::getpid());
+const std::string bad_library_good_library = standin("12/libcudart.so.12");
 
-double failures(const Page &page, const std::string &reason) {
+double bad_library_failures(const Page &page, const std::string &reason) {
     return page.sum("gpusnoop_probe_attach_failures_total",
                     {{"probe", "cuda"}, {"reason", reason}});
 }
@@ -33,7 +33,7 @@ void check_good_library_counts(const Exporter &exporter, const std::string &comm
     Process workload({standin("workload"), "--iterations", "100", "--name", comm, "--hold",
                       "--wait-for-file", directory / "go"},
                      {{"STANDIN_TRUTH_DIR", directory.path().string()}});
-    exporter.wait_until_attached_to(good_library);
+    exporter.wait_until_attached_to(bad_library_good_library);
     write_file(directory / "go", "");
     workload.wait_for_output("holding");
     const auto truth = truth::sum(truth::read_truth(directory.path()));
@@ -44,7 +44,7 @@ void check_good_library_counts(const Exporter &exporter, const std::string &comm
 
 // Bytes of a file, with something done to them.
 std::string damaged(const std::string &how) {
-    std::string bytes = read_file(good_library);
+    std::string bytes = read_file(bad_library_good_library);
     if (how == "garbage") {
         for (std::size_t i = 0; i < bytes.size(); i++) {
             bytes[i] = static_cast<char>(i * 2654435761U >> 13U);
@@ -75,26 +75,26 @@ TEST_CASE("a file that is no library is counted, and others are attached to", "[
         GENERATE("garbage", "header only", "text", "program headers nowhere", "32 bits");
     CAPTURE(how);
     const TemporaryDirectory directory;
-    write_file(directory / library, damaged(how));
+    write_file(directory / bad_library_library, damaged(how));
     SECTION("when it appears while the exporter runs") {
         const Exporter exporter;
-        const double before = failures(exporter.scrape(), "elf");
-        const e2e::MapsAsCode mapped(directory / library);
+        const double before = bad_library_failures(exporter.scrape(), "elf");
+        const e2e::MapsAsCode mapped(directory / bad_library_library);
         eventually("the failure to be counted: " + exporter.log(),
-                   [&] { return failures(exporter.scrape(), "elf") > before; });
-        CHECK(failures(exporter.scrape(), "elf") == before + 1);
+                   [&] { return bad_library_failures(exporter.scrape(), "elf") > before; });
+        CHECK(bad_library_failures(exporter.scrape(), "elf") == before + 1);
         exporter.wait_for_log("pid=" + std::to_string(mapped.pid()));
         check_good_library_counts(exporter);
 
         // The same file again is the same failure, not another one.
-        const e2e::MapsAsCode mapped_again(directory / library);
+        const e2e::MapsAsCode mapped_again(directory / bad_library_library);
         check_good_library_counts(exporter, "good_again");
-        CHECK(failures(exporter.scrape(), "elf") == before + 1);
+        CHECK(bad_library_failures(exporter.scrape(), "elf") == before + 1);
     }
     SECTION("when it is there before the exporter") {
-        const e2e::MapsAsCode mapped(directory / library);
+        const e2e::MapsAsCode mapped(directory / bad_library_library);
         const Exporter exporter;
-        CHECK(failures(exporter.scrape(), "elf") >= 1);
+        CHECK(bad_library_failures(exporter.scrape(), "elf") >= 1);
         check_good_library_counts(exporter);
     }
 }
@@ -102,26 +102,26 @@ TEST_CASE("a file that is no library is counted, and others are attached to", "[
 TEST_CASE("another exporter that reads a file does not use it", "[e2e]") {
     require_bpf();
     const TemporaryDirectory directory;
-    write_file(directory / library, damaged("text"));
+    write_file(directory / bad_library_library, damaged("text"));
     const Exporter exporter;
-    const double before = failures(exporter.scrape(), "elf");
+    const double before = bad_library_failures(exporter.scrape(), "elf");
     // As exporter/system/foreign_reader_child.cpp does it.
-    const e2e::MapsAsCode reader(directory / library, "gpusnoop_reader");
+    const e2e::MapsAsCode reader(directory / bad_library_library, "gpusnoop_reader");
     check_good_library_counts(exporter);
-    CHECK(failures(exporter.scrape(), "elf") == before);
-    const e2e::MapsAsCode user(directory / library);
+    CHECK(bad_library_failures(exporter.scrape(), "elf") == before);
+    const e2e::MapsAsCode user(directory / bad_library_library);
     exporter.wait_for_log("pid=" + std::to_string(user.pid()));
-    CHECK(failures(exporter.scrape(), "elf") == before + 1);
+    CHECK(bad_library_failures(exporter.scrape(), "elf") == before + 1);
 }
 
 TEST_CASE("a library with none of the functions is counted as that", "[e2e]") {
     require_bpf();
     const TemporaryDirectory directory;
-    std::filesystem::copy_file("/proc/self/exe", directory / library);
+    std::filesystem::copy_file("/proc/self/exe", directory / bad_library_library);
     const Exporter exporter;
-    const e2e::MapsAsCode mapped(directory / library);
+    const e2e::MapsAsCode mapped(directory / bad_library_library);
     eventually("the failure to be counted: " + exporter.log(),
-               [&] { return failures(exporter.scrape(), "no_symbols") >= 1; });
+               [&] { return bad_library_failures(exporter.scrape(), "no_symbols") >= 1; });
     check_good_library_counts(exporter);
 }
 
@@ -130,12 +130,12 @@ TEST_CASE("a library whose section headers are gone is still attached to, or cou
     const std::string how = GENERATE("cut in the middle", "section headers nowhere");
     CAPTURE(how);
     const TemporaryDirectory directory;
-    write_file(directory / library, damaged(how));
+    write_file(directory / bad_library_library, damaged(how));
     const Exporter exporter;
-    const e2e::MapsAsCode mapped(directory / library);
+    const e2e::MapsAsCode mapped(directory / bad_library_library);
     eventually("a verdict: " + exporter.log(), [&] {
-        return failures(exporter.scrape(), "elf") >= 1 ||
-               exporter.times_attached_to(directory / library) > 0;
+        return bad_library_failures(exporter.scrape(), "elf") >= 1 ||
+               exporter.times_attached_to(directory / bad_library_library) > 0;
     });
     check_good_library_counts(exporter);
 }
@@ -143,23 +143,23 @@ TEST_CASE("a library whose section headers are gone is still attached to, or cou
 TEST_CASE("a library that is truncated while it is mapped does not hurt", "[e2e]") {
     require_bpf();
     const TemporaryDirectory directory;
-    std::filesystem::copy_file(good_library, directory / library);
+    std::filesystem::copy_file(bad_library_good_library, directory / bad_library_library);
     Exporter exporter;
     std::unique_ptr<e2e::MapsAsCode> mapped;
     SECTION("after the exporter attached to it") {
-        mapped = std::make_unique<e2e::MapsAsCode>(directory / library);
-        exporter.wait_until_attached_to(directory / library);
-        REQUIRE(::truncate((directory / library).c_str(), 0) == 0);
+        mapped = std::make_unique<e2e::MapsAsCode>(directory / bad_library_library);
+        exporter.wait_until_attached_to(directory / bad_library_library);
+        REQUIRE(::truncate((directory / bad_library_library).c_str(), 0) == 0);
     }
     SECTION("again and again while it is looked at") {
-        const std::string whole = read_file(good_library);
+        const std::string whole = read_file(bad_library_good_library);
         for (int i = 0; i < 50; i++) {
             // A new file each time, cut to another length a moment after it is mapped.
-            std::filesystem::remove(directory / library);
-            write_file(directory / library, whole);
-            mapped = std::make_unique<e2e::MapsAsCode>(directory / library);
+            std::filesystem::remove(directory / bad_library_library);
+            write_file(directory / bad_library_library, whole);
+            mapped = std::make_unique<e2e::MapsAsCode>(directory / bad_library_library);
             ::usleep(static_cast<useconds_t>(i) * 500);
-            REQUIRE(::truncate((directory / library).c_str(), i * 4000) == 0);
+            REQUIRE(::truncate((directory / bad_library_library).c_str(), i * 4000) == 0);
         }
     }
     check_good_library_counts(exporter);
@@ -170,10 +170,10 @@ TEST_CASE("a library that is truncated while it is mapped does not hurt", "[e2e]
 TEST_CASE("a FIFO in the place of a mapped library blocks nobody", "[e2e]") {
     require_bpf();
     const TemporaryDirectory directory;
-    std::filesystem::copy_file(good_library, directory / library);
-    const e2e::MapsAsCode mapped(directory / library);
-    std::filesystem::remove(directory / library);
-    REQUIRE(::mkfifo((directory / library).c_str(), 0600) == 0);
+    std::filesystem::copy_file(bad_library_good_library, directory / bad_library_library);
+    const e2e::MapsAsCode mapped(directory / bad_library_library);
+    std::filesystem::remove(directory / bad_library_library);
+    REQUIRE(::mkfifo((directory / bad_library_library).c_str(), 0600) == 0);
     SECTION("with all capabilities, which open the file that is mapped") {
         const Exporter exporter;
         check_good_library_counts(exporter);

@@ -58,7 +58,7 @@ TEST_CASE("a configuration that cannot be read is one sentence", "[e2e]") {
     check_one_sentence(with(file), "larger than 1 MiB");
 }
 
-TEST_CASE("check-config tells right from wrong", "[e2e]") {
+TEST_CASE("check-config tells right from wrong", "[e2e][core]") {
     const TemporaryDirectory directory;
     const auto file = directory / "config.yaml";
     const auto check = [&] {

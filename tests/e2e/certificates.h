@@ -14,7 +14,7 @@ namespace harness {
 
 // Of the login's password.
 inline const std::string hash = "$2y$04$abcdefghijklmnopqrstuujydOTSfIH/d5oUHpsygqV5X9xJLQc6e";
-inline const std::string login = "alice:correct horse";
+inline const std::string user_and_password = "alice:correct horse";
 
 inline void openssl(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "openssl");

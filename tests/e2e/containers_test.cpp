@@ -16,14 +16,14 @@ using namespace harness;
 namespace {
 
 // Enough that nothing is folded.
-const std::string budget = "series:\n  budget: 100000\n";
+const std::string containers_budget = "series:\n  budget: 100000\n";
 
 // The fewest capabilities that attach to functions and look into other namespaces.
 const std::vector<std::string> fewest_capabilities = {
     "setpriv", "--bounding-set=-all,+bpf,+perfmon,+sys_ptrace,+dac_read_search"};
 
-void check_counted(const Exporter &exporter, const e2e::Container &container,
-                   const std::string &comm) {
+void containers_check_counted(const Exporter &exporter, const e2e::Container &container,
+                              const std::string &comm) {
     const auto truth = truth::sum(truth::read_truth(container.outside("/truth")));
     REQUIRE(truth.launches > 0);
     const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", comm}},
@@ -97,7 +97,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("a library in another mount namespace is found and counted", "[e2e]") {
+TEST_CASE("a library in another mount namespace is found and counted", "[e2e][core]") {
     require_bpf();
     // Without CAP_CHECKPOINT_RESTORE, a mapped file is opened by the path that the namespace's root
     // has to it, which a process in a chroot of its own does not know.
@@ -111,18 +111,18 @@ TEST_CASE("a library in another mount namespace is found and counted", "[e2e]") 
     SECTION("when it is there before the exporter") {
         e2e::Container container(on_tmpfs(image), "inside", enter);
         container.wait_until_ready();
-        const Exporter exporter(budget, through);
+        const Exporter exporter(containers_budget, through);
         wait_until_attached(exporter, container.outside("/"));
         container.go();
-        check_counted(exporter, container, "inside");
+        containers_check_counted(exporter, container, "inside");
     }
     SECTION("when it appears while the exporter runs") {
-        const Exporter exporter(budget, through);
+        const Exporter exporter(containers_budget, through);
         e2e::Container container(on_tmpfs(image), "inside", enter);
         container.wait_until_ready();
         wait_until_attached(exporter, container.outside("/"));
         container.go();
-        check_counted(exporter, container, "inside");
+        containers_check_counted(exporter, container, "inside");
     }
 }
 
@@ -132,7 +132,7 @@ TEST_CASE("two containers of one image share a file, which is attached to once",
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const std::filesystem::path library = image.library();
-    const Exporter exporter(budget + "cuda:\n  attach: " + mode + "\n");
+    const Exporter exporter(containers_budget + "cuda:\n  attach: " + mode + "\n");
     const double functions = exporter.scrape().sum("gpusnoop_probe_attached_functions");
 
     e2e::Container one(image.on_overlay("one"), "one");
@@ -151,8 +151,8 @@ TEST_CASE("two containers of one image share a file, which is attached to once",
     one.go();
     other.go();
 
-    check_counted(exporter, one, "one");
-    check_counted(exporter, other, "other_one");
+    containers_check_counted(exporter, one, "one");
+    containers_check_counted(exporter, other, "other_one");
     const auto truth = truth::sum(truth::read_truth(host_truth.path()));
     check_counters(exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "on_host"}},
                                      static_cast<double>(truth.launches)),
@@ -163,7 +163,7 @@ TEST_CASE("two containers of one image share a file, which is attached to once",
 
 TEST_CASE("a container that brings its own copy of the library has its own file", "[e2e]") {
     const SharedImage image;
-    const Exporter exporter(budget);
+    const Exporter exporter(containers_budget);
     e2e::Container one(image.on_overlay("one"), "one");
     // It writes to the library: overlayfs copies it up.
     e2e::Container other(image.on_overlay("other") + " && touch \"$1\"" + e2e::image_library,
@@ -174,8 +174,8 @@ TEST_CASE("a container that brings its own copy of the library has its own file"
     exporter.wait_until_attached_to(image.layer_of("other") / "opt/cuda/libcudart.so.12");
     one.go();
     other.go();
-    check_counted(exporter, one, "one");
-    check_counted(exporter, other, "other_one");
+    containers_check_counted(exporter, one, "one");
+    containers_check_counted(exporter, other, "other_one");
 }
 
 TEST_CASE("a runtime that is linked into a container's program is traced there", "[e2e]") {
@@ -185,7 +185,7 @@ TEST_CASE("a runtime that is linked into a container's program is traced there",
     const TemporaryDirectory image;
     e2e::make_image(image.path());
     const std::string shared = "mount --bind " + image.path().string() + " \"$1\"";
-    const Exporter exporter(budget);
+    const Exporter exporter(containers_budget);
     // Such a program loads the driver at its first call, and is known by that: so there is one
     // before.
     e2e::Container before(shared, "before", e2e::Enter::pivot_root, program);

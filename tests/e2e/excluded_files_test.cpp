@@ -15,8 +15,8 @@ using namespace harness;
 
 namespace {
 
-const std::string library = "libcudart.so.12";
-const std::string good_library = standin("12/libcudart.so.12");
+const std::string excluded_files_library = "libcudart.so.12";
+const std::string excluded_files_good_library = standin("12/libcudart.so.12");
 
 std::string build_of(const std::string &path) {
     const gpusnoop::Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -44,20 +44,23 @@ TEST_CASE("files that the configuration excludes get no probes", "[e2e]") {
     const TemporaryDirectory directory;
     for (const std::string place : {"private", "public"}) {
         std::filesystem::create_directory(directory / place);
-        std::filesystem::copy_file(good_library, directory / place / library);
+        std::filesystem::copy_file(excluded_files_good_library,
+                                   directory / place / excluded_files_library);
     }
     SECTION("by their paths") {
-        check_is_left_alone((directory / "private/*").string(), directory / "private" / library,
-                            directory / "public" / library);
+        check_is_left_alone((directory / "private/*").string(),
+                            directory / "private" / excluded_files_library,
+                            directory / "public" / excluded_files_library);
     }
     SECTION("by their build ids") {
-        const std::string build = build_of(good_library);
+        const std::string build = build_of(excluded_files_good_library);
         if (build.empty()) {
             SKIP("the stand-in has no build id");
         }
         const auto other = directory / "public" / "libcudart.so.13";
         std::filesystem::copy_file(standin("13/libcudart.so.13"), other);
         REQUIRE(build_of(other) != build);
-        check_is_left_alone("build_id:" + build, directory / "private" / library, other);
+        check_is_left_alone("build_id:" + build, directory / "private" / excluded_files_library,
+                            other);
     }
 }

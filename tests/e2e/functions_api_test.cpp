@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char *functions_path = "/api/v1/functions";
 
-Process hold_library(const Exporter &exporter) {
+Process functions_api_hold_library(const Exporter &exporter) {
     Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
     exporter.wait_until_attached_to(standin("libcalls.so.1"));
     holder.wait_for_output("holding");
@@ -48,7 +48,7 @@ std::map<std::string, json> functions_of(const json &document, pid_t pid = 0) {
     return functions;
 }
 
-std::uint64_t sum(const std::map<std::int64_t, std::uint64_t> &errors) {
+std::uint64_t functions_api_sum(const std::map<std::int64_t, std::uint64_t> &errors) {
     std::uint64_t all = 0;
     for (const auto &[code, count] : errors) {
         all += count;
@@ -86,7 +86,7 @@ void check_functions(const std::map<std::string, json> &functions, const CallsTr
         if (known.errors == gpusnoop::probes::ErrorKind::none) {
             CHECK(shown["errors"].is_null());
         } else {
-            CHECK(shown["errors"] == sum(count.errors));
+            CHECK(shown["errors"] == functions_api_sum(count.errors));
         }
         CHECK(shown["slow_calls"] >= count.slow);
         CHECK(shown["slow_calls"] <= count.slow_at_most);
@@ -135,7 +135,7 @@ std::map<std::string, std::uint64_t> reported(const std::string &log, const std:
 TEST_CASE("the functions page says what each function and process did", "[e2e]") {
     require_bpf();
     const Exporter exporter(calls_config({}));
-    Process holder = hold_library(exporter);
+    Process holder = functions_api_hold_library(exporter);
     const CallsTruth ended = parse_calls(run(mix("ended", "1")).output);
     auto command = mix("held", "2");
     command.emplace_back("--hold");
@@ -191,17 +191,17 @@ TEST_CASE("the functions page without the probe functions says so", "[e2e]") {
 TEST_CASE("the reports in the log add up to what the functions did", "[e2e]") {
     require_bpf();
     const Exporter exporter(with_report(calls_config({})));
-    const Process holder = hold_library(exporter);
+    const Process holder = functions_api_hold_library(exporter);
     CallsTruth truth = parse_calls(holder.output());
     for (const std::string seed : {"1", "2", "3"}) {
         truth = truth + parse_calls(run(mix("reported", seed)).output);
     }
     const auto sum_of = [&](const std::string &message) {
-        std::uint64_t sum = 0;
+        std::uint64_t functions_api_sum = 0;
         for (const auto &[name, calls] : reported(exporter.log(), message, "calls")) {
-            sum += calls;
+            functions_api_sum += calls;
         }
-        return sum;
+        return functions_api_sum;
     };
     std::uint64_t timed_calls = 0;
     for (const CallsFunction &function : calls_functions()) {

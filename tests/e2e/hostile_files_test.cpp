@@ -19,14 +19,14 @@ using namespace harness;
 
 namespace {
 
-const std::string library = "libcudart.so.12";
+const std::string hostile_files_library = "libcudart.so.12";
 
 // Another program's copy of the library is found, and in time.
-void check_others_are_found(const Exporter &exporter) {
+void hostile_files_check_others_are_found(const Exporter &exporter) {
     const TemporaryDirectory directory;
-    std::filesystem::copy_file(standin("12/libcudart.so.12"), directory / library);
-    const e2e::MapsAsCode mapped(directory / library);
-    exporter.wait_until_attached_to(directory / library);
+    std::filesystem::copy_file(standin("12/libcudart.so.12"), directory / hostile_files_library);
+    const e2e::MapsAsCode mapped(directory / hostile_files_library);
+    exporter.wait_until_attached_to(directory / hostile_files_library);
 }
 
 // Maps a file as code and has a write lease on it.
@@ -56,16 +56,16 @@ private:
 TEST_CASE("a lease on a library keeps nobody else waiting", "[e2e][long]") {
     require_bpf();
     const TemporaryDirectory directory;
-    std::filesystem::copy_file(standin("12/libcudart.so.12"), directory / library);
-    auto lease = std::make_unique<HoldsLease>(directory / library);
+    std::filesystem::copy_file(standin("12/libcudart.so.12"), directory / hostile_files_library);
+    auto lease = std::make_unique<HoldsLease>(directory / hostile_files_library);
     Exporter exporter;
-    check_others_are_found(exporter);
+    hostile_files_check_others_are_found(exporter);
     CHECK(exporter.log().find("a process holds a lease on ") != std::string::npos);
-    CHECK(exporter.times_attached_to(directory / library) == 0);
+    CHECK(exporter.times_attached_to(directory / hostile_files_library) == 0);
     // Without it, the library is attached to.
     lease.reset();
-    const e2e::MapsAsCode mapped(directory / library);
-    exporter.wait_until_attached_to(directory / library);
+    const e2e::MapsAsCode mapped(directory / hostile_files_library);
+    exporter.wait_until_attached_to(directory / hostile_files_library);
     exporter.process().signal(SIGTERM);
     CHECK(exporter.process().wait() == 0);
 }
@@ -78,14 +78,15 @@ TEST_CASE("files that are no libraries take no descriptors, and do not fill the 
     for (int i = 0; i < processes * files; i++) {
         const auto place = directory / std::to_string(i);
         std::filesystem::create_directory(place);
-        write_file(place / library, "no library " + std::to_string(i));
+        write_file(place / hostile_files_library, "no library " + std::to_string(i));
     }
     const Exporter exporter("discovery: {rescan_interval: 2s}\n");
     std::vector<std::unique_ptr<e2e::Child>> children;
     for (int process = 0; process < processes; process++) {
         children.push_back(std::make_unique<e2e::Child>([&, process]() -> int {
             for (int i = 0; i < files; i++) {
-                const auto file = directory / std::to_string(process * files + i) / library;
+                const auto file =
+                    directory / std::to_string(process * files + i) / hostile_files_library;
                 const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
                 (void)::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
                 ::close(fd);
@@ -99,7 +100,7 @@ TEST_CASE("files that are no libraries take no descriptors, and do not fill the 
     };
     eventually("all of them to be refused: " + exporter.log(),
                [&] { return refused(exporter.scrape()) >= processes * files; });
-    check_others_are_found(exporter);
+    hostile_files_check_others_are_found(exporter);
     const Page page = exporter.scrape();
     CHECK(refused(page) == processes * files);
     CHECK(page.sum("process_open_fds") < 200);
@@ -107,7 +108,7 @@ TEST_CASE("files that are no libraries take no descriptors, and do not fill the 
     CHECK(std::ranges::count(log, '\n') < 100);
 
     // One of them becomes a library.
-    const auto mended = directory / "0" / library;
+    const auto mended = directory / "0" / hostile_files_library;
     std::filesystem::copy_file(standin("12/libcudart.so.12"), mended,
                                std::filesystem::copy_options::overwrite_existing);
     exporter.wait_until_attached_to(mended);

@@ -19,7 +19,7 @@ using namespace harness;
 
 namespace {
 
-const std::string library = standin("12/libcudart.so.12");
+const std::string killed_library = standin("12/libcudart.so.12");
 
 // Programs and links of BPF, by their ids.
 struct BpfObjects {
@@ -70,7 +70,7 @@ struct BpfObjects {
 }  // namespace
 
 TEST_CASE("a killed exporter leaves programs running and nothing attached",
-          "[e2e][modes][slow-by-perf]") {
+          "[e2e][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -86,7 +86,7 @@ TEST_CASE("a killed exporter leaves programs running and nothing attached",
     const int rounds = mode == "perf" ? 1 : 3;  // each takes the kernel long to detach
     for (int round = 0; round < rounds; round++) {
         Exporter exporter(attached_by(mode));
-        exporter.wait_until_attached_to(library);
+        exporter.wait_until_attached_to(killed_library);
         eventually("launches", [&] {
             return exporter.scrape().sum("gpusnoop_cuda_kernel_launches_total",
                                          {{"comm", "survivor"}}) > 100;
@@ -111,7 +111,7 @@ TEST_CASE("a killed exporter leaves programs running and nothing attached",
 }
 
 TEST_CASE("an exporter that is told to stop does so under load, and detaches",
-          "[e2e][modes][slow-by-perf]") {
+          "[e2e][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const int signal = GENERATE(SIGTERM, SIGINT);
@@ -119,7 +119,7 @@ TEST_CASE("an exporter that is told to stop does so under load, and detaches",
     Process workload(
         {standin("workload"), "--threads", "4", "--seconds", "1000", "--name", "load"});
     Exporter exporter(attached_by(mode));
-    exporter.wait_until_attached_to(library);
+    exporter.wait_until_attached_to(killed_library);
     eventually("launches", [&] {
         return exporter.scrape().sum("gpusnoop_cuda_kernel_launches_total", {{"comm", "load"}}) >
                100;
@@ -143,7 +143,7 @@ TEST_CASE("a program that dies in the middle of a call is accounted for", "[e2e]
     CAPTURE(scenario);
     const Exporter exporter;
     const Process holder({standin("workload"), "--hold", "--name", "holder"});
-    exporter.wait_until_attached_to(library);
+    exporter.wait_until_attached_to(killed_library);
     const double stale = exporter.scrape().sum("gpusnoop_probe_stale_calls_total");
     const TemporaryDirectory directory;
     const Finished finished =
@@ -178,8 +178,8 @@ TEST_CASE("two exporters at the same time both count everything", "[e2e][long]")
     const Exporter one(attached_by(modes.substr(0, space)));
     const Exporter other(attached_by(modes.substr(space + 1)));
     const Process holder({standin("workload"), "--hold", "--name", "holder"});
-    one.wait_until_attached_to(library);
-    other.wait_until_attached_to(library);
+    one.wait_until_attached_to(killed_library);
+    other.wait_until_attached_to(killed_library);
     const TemporaryDirectory directory;
     const Process workload({standin("workload"), "--threads", "2", "--iterations", "1000",
                             "--failures", "--leak", "100", "--name", "seen_twice", "--hold"},

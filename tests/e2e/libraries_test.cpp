@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string name = "libcudart.so.12";
-const std::string original = standin("12/libcudart.so.12");
+const std::string libraries_original = standin("12/libcudart.so.12");
 
 // A workload on the library in this directory, which waits for "go" there.
 Process workload_on(const fs::path &directory, const std::string &comm) {
@@ -31,7 +31,8 @@ Process workload_on(const fs::path &directory, const std::string &comm) {
                     {"LD_LIBRARY_PATH", directory.string()}});
 }
 
-void check_counted(const Exporter &exporter, const fs::path &directory, const std::string &comm) {
+void libraries_check_counted(const Exporter &exporter, const fs::path &directory,
+                             const std::string &comm) {
     const auto truth = truth::sum(truth::read_truth(directory / comm));
     REQUIRE(truth.launches > 0);
     const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", comm}},
@@ -45,7 +46,7 @@ void check_counted(const Exporter &exporter, const fs::path &directory, const st
 TEST_CASE("a library that a program opens late is attached to", "[e2e]") {
     require_bpf();
     const TemporaryDirectory directory;
-    fs::copy_file(original, directory / name);
+    fs::copy_file(libraries_original, directory / name);
     const Exporter exporter;
     const e2e::Child child([&] {
         ::setenv("STANDIN_TRUTH_DIR", directory.path().c_str(), 1);
@@ -88,27 +89,27 @@ TEST_CASE("a library that is replaced while programs run is attached to again", 
     const std::string mode = GENERATE(from_range(attach_modes({"session", "perf"})));
     CAPTURE(mode);
     const TemporaryDirectory directory;
-    fs::copy_file(original, directory / name);
+    fs::copy_file(libraries_original, directory / name);
     const Exporter exporter(attached_by(mode));
     const Process old_program = workload_on(directory.path(), "old");
     exporter.wait_until_attached_to(directory / name);
 
     // As package managers do it.
-    fs::copy_file(original, directory / "new");
+    fs::copy_file(libraries_original, directory / "new");
     fs::rename(directory / "new", directory / name);
     const Process new_program = workload_on(directory.path(), "new_one");
     exporter.wait_until_attached_to(directory / name);
     write_file(directory / "go", "");
     old_program.wait_for_output("holding");
     new_program.wait_for_output("holding");
-    check_counted(exporter, directory.path(), "old");
-    check_counted(exporter, directory.path(), "new_one");
+    libraries_check_counted(exporter, directory.path(), "old");
+    libraries_check_counted(exporter, directory.path(), "new_one");
 }
 
 TEST_CASE("a library that was unlinked before the exporter started is attached to", "[e2e]") {
     require_bpf();
     const TemporaryDirectory directory;
-    fs::copy_file(original, directory / name);
+    fs::copy_file(libraries_original, directory / name);
     const Process program = workload_on(directory.path(), "unlinked");
     program.wait_for_output("ready");
     // Another name for it, so that the test can ask for its inode.
@@ -118,13 +119,13 @@ TEST_CASE("a library that was unlinked before the exporter started is attached t
     exporter.wait_until_attached_to(directory / "kept");
     write_file(directory / "go", "");
     program.wait_for_output("holding");
-    check_counted(exporter, directory.path(), "unlinked");
+    libraries_check_counted(exporter, directory.path(), "unlinked");
 }
 
 TEST_CASE("one file under many names is attached to once", "[e2e]") {
     require_bpf();
     const TemporaryDirectory directory;
-    fs::copy_file(original, directory / "libcudart-abcdef.so.12");  // as in wheels
+    fs::copy_file(libraries_original, directory / "libcudart-abcdef.so.12");  // as in wheels
     fs::create_hard_link(directory / "libcudart-abcdef.so.12", directory / "libcudart.so.12.0");
     fs::create_symlink("libcudart.so.12.0", directory / name);
     const Exporter exporter;
@@ -133,6 +134,6 @@ TEST_CASE("one file under many names is attached to once", "[e2e]") {
     const Process program = workload_on(directory.path(), "many_names");
     write_file(directory / "go", "");
     program.wait_for_output("holding");
-    check_counted(exporter, directory.path(), "many_names");
+    libraries_check_counted(exporter, directory.path(), "many_names");
     CHECK(exporter.times_attached_to(directory / name) == 1);
 }

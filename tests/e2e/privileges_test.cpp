@@ -186,7 +186,8 @@ std::string verdict_of(const nlohmann::json &report, const std::string &check) {
 
 }  // namespace
 
-TEST_CASE("a user with a few capabilities counts exactly, in session and multi mode", "[e2e]") {
+TEST_CASE("a user with a few capabilities counts exactly, in session and multi mode",
+          "[e2e][core]") {
     require_bpf();
     const std::string mode = GENERATE("session", "multi");
     CAPTURE(mode);
@@ -280,7 +281,7 @@ TEST_CASE("what is kept is what is configured", "[e2e]") {
         hexadecimal({bpf, perfmon, sys_ptrace, dac_read_search, checkpoint_restore, dac_override}));
 }
 
-TEST_CASE("what is missing is named", "[e2e]") {
+TEST_CASE("what is missing is named", "[e2e][core]") {
     require_bpf();
     OpenExporter no_perfmon("+bpf", in_mode("auto"));
     CHECK(no_perfmon.process().wait() != 0);
@@ -324,7 +325,7 @@ TEST_CASE("a service manager that is gone is no reason to stop", "[e2e]") {
     CHECK(http(exporter.port(), "/-/ready").status == 200);
 }
 
-TEST_CASE("doctor says what root can do here, as text and as JSON", "[e2e]") {
+TEST_CASE("doctor says what root can do here, as text and as JSON", "[e2e][core]") {
     require_bpf();
     const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
     eventually("the workload to map the library", [&] {

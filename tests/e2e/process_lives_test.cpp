@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 // Enough that nothing is folded.
-const std::string budget = "series:\n  budget: 100000\n";
+const std::string process_lives_budget = "series:\n  budget: 100000\n";
 
 // Keeps the libraries in use. Its calls make the program's kernels known, so that even those of a
 // process that is gone in a moment have names.
@@ -62,7 +62,7 @@ void check_gone(const Exporter &exporter, const truth::TruthSnapshot &truth,
 }
 
 void check_short_processes(const std::string &mode, int thousands) {
-    const Exporter exporter(budget + "cuda:\n  attach: " + mode + "\n");
+    const Exporter exporter(process_lives_budget + "cuda:\n  attach: " + mode + "\n");
     const Process holder = hold_libraries(exporter);
     std::vector<truth::TruthSnapshot> truths;
     for (int thousand = 0; thousand < thousands; thousand++) {
@@ -137,7 +137,7 @@ TEST_CASE("processes that have one id after another are not taken for one",
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const Exporter exporter(budget + "cuda:\n  attach: " + mode + "\n");
+    const Exporter exporter(process_lives_budget + "cuda:\n  attach: " + mode + "\n");
     const Process holder = hold_libraries(exporter);
     const TemporaryDirectory directory;
     const std::vector<std::string> workload = {standin("workload"), "--everything", "--api", "both",

@@ -21,16 +21,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string library = standin("12/libcudart.so.12");
+const std::string processes_library = standin("12/libcudart.so.12");
 
 // Keeps the library in use. Its calls, all of them counted, make the program's kernels known, so
 // that even those of a process that is gone in a moment have names.
-Process hold_library(const Exporter &exporter, const fs::path &truth_directory) {
+Process processes_hold_library(const Exporter &exporter, const fs::path &truth_directory) {
     const TemporaryDirectory directory;
     Process holder({standin("workload"), "--iterations", "50", "--hold", "--name", "holder",
                     "--wait-for-file", directory / "go"},
                    {{"STANDIN_TRUTH_DIR", truth_directory.string()}});
-    exporter.wait_until_attached_to(library);
+    exporter.wait_until_attached_to(processes_library);
     write_file(directory / "go", "");
     holder.wait_for_output("holding");
     const auto truth = truth::sum(truth::read_truth(truth_directory));
@@ -43,7 +43,7 @@ Process hold_library(const Exporter &exporter, const fs::path &truth_directory) 
 
 // Allocates so many times, each time more, and frees every second one.
 void allocate(int times) {
-    void *opened = ::dlopen(library.c_str(), RTLD_NOW);
+    void *opened = ::dlopen(processes_library.c_str(), RTLD_NOW);
     const auto allocate = e2e::function_of<int(void **, std::size_t)>(opened, "cudaMalloc");
     const auto free = e2e::function_of<int(void *)>(opened, "cudaFree");
     for (int i = 1; i <= times; i++) {
@@ -73,7 +73,7 @@ TEST_CASE("a name that is not UTF-8 keeps the page valid", "[e2e]") {
     require_bpf();
     const Exporter exporter;
     const TemporaryDirectory directory;
-    const Process holder = hold_library(exporter, directory.path());
+    const Process holder = processes_hold_library(exporter, directory.path());
     const std::string comm = GENERATE(
         "\xff\xfe"
         "bytes",
@@ -108,7 +108,7 @@ TEST_CASE("a process that becomes another program by exec is two processes", "[e
     require_bpf();
     const Exporter exporter;
     const TemporaryDirectory directory;
-    const Process holder = hold_library(exporter, directory.path());
+    const Process holder = processes_hold_library(exporter, directory.path());
     const e2e::Child child([&] {
         ::setenv("STANDIN_TRUTH_DIR", directory.path().c_str(), 1);
         ::prctl(PR_SET_NAME, "before_exec");
@@ -158,7 +158,7 @@ TEST_CASE("a forked child is a process of its own", "[e2e]") {
     require_bpf();
     const Exporter exporter;
     const TemporaryDirectory directory;
-    const Process holder = hold_library(exporter, directory.path());
+    const Process holder = processes_hold_library(exporter, directory.path());
     const e2e::Child parent([&] {
         ::setenv("STANDIN_TRUTH_DIR", directory.path().c_str(), 1);
         ::prctl(PR_SET_NAME, "parent");
@@ -192,7 +192,7 @@ TEST_CASE("past the series budget, launches are counted as other and none is los
     const std::string family = "gpusnoop_cuda_kernel_launches_total";
     const Exporter exporter("series:\n  budgets: {" + family + ": 10}\n");
     const TemporaryDirectory directory;
-    const Process holder = hold_library(exporter, directory.path());
+    const Process holder = processes_hold_library(exporter, directory.path());
     const Process workload(
         {standin("workload"), "--iterations", "500", "--hold", "--name", "shapes"},
         {{"STANDIN_TRUTH_DIR", directory.path().string()}});

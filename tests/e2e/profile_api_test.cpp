@@ -325,5 +325,5 @@ TEST_CASE("profiles are for clients that the exporter knows", "[e2e]") {
     const Exporter exporter(named + everywhere,
                             {"env", "GPUSNOOP_WEB_CONFIG_FILE=" + files.path("web.yaml")});
     CHECK(ask_over_network(exporter) == "401");
-    CHECK(ask_over_network(exporter, {"--user", login}) == "200");
+    CHECK(ask_over_network(exporter, {"--user", user_and_password}) == "200");
 }

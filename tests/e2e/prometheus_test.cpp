@@ -25,7 +25,7 @@ using Catch::Approx;
 
 namespace {
 
-const std::string comm = "queried";
+const std::string prometheus_comm = "queried";
 
 truth::Copies copied(const truth::TruthSnapshot &truth, std::size_t kind) {
     const auto of = static_cast<truth::CopyKind>(kind);
@@ -45,9 +45,10 @@ std::map<std::string, double> launches_by_kernel(const truth::TruthSnapshot &tru
 // A workload that has made all its calls and still runs.
 Process finished_workload(const TemporaryDirectory &directory, const std::string &seed,
                           const std::string &iterations) {
-    Process workload({standin("workload"), "--threads", "2", "--iterations", iterations,
-                      "--failures", "--leak", "1000", "--seed", seed, "--name", comm, "--hold"},
-                     {{"STANDIN_TRUTH_DIR", (directory / seed).string()}});
+    Process workload(
+        {standin("workload"), "--threads", "2", "--iterations", iterations, "--failures", "--leak",
+         "1000", "--seed", seed, "--name", prometheus_comm, "--hold"},
+        {{"STANDIN_TRUTH_DIR", (directory / seed).string()}});
     std::filesystem::create_directory(directory / seed);
     workload.wait_for_output("holding");
     return workload;
@@ -78,8 +79,8 @@ std::string gunzip(const std::string &compressed) {
 void check_copies(const e2e::Prometheus &prometheus, const truth::TruthSnapshot &all,
                   const truth::TruthSnapshot &second) {
     constexpr std::array kinds = {"h2h", "h2d", "d2h", "d2d"};
-    const std::string of = "{comm=\"" + comm + "\"}";
-    const std::string sync = "{comm=\"" + comm + "\",mode=\"sync\"}";
+    const std::string of = "{comm=\"" + prometheus_comm + "\"}";
+    const std::string sync = "{comm=\"" + prometheus_comm + "\",mode=\"sync\"}";
     for (std::size_t kind = 0; kind < kinds.size(); kind++) {
         INFO(kinds[kind]);
         const Labels labels = {{"direction", kinds[kind]}};
@@ -114,7 +115,8 @@ void check_copies(const e2e::Prometheus &prometheus, const truth::TruthSnapshot 
 
 void check_launches(const e2e::Prometheus &prometheus, const truth::TruthSnapshot &all,
                     const truth::TruthSnapshot &second) {
-    const std::string launches = "gpusnoop_cuda_kernel_launches_total{comm=\"" + comm + "\"}";
+    const std::string launches =
+        "gpusnoop_cuda_kernel_launches_total{comm=\"" + prometheus_comm + "\"}";
     const auto shares = launches_by_kernel(second);
     REQUIRE(shares.size() > 3);
     CHECK(prometheus.value("sum(" + launches + ")") == number(all.launches));
@@ -141,8 +143,8 @@ void check_launches(const e2e::Prometheus &prometheus, const truth::TruthSnapsho
 }
 
 void check_errors(const e2e::Prometheus &prometheus, const truth::TruthSnapshot &all) {
-    const std::string query =
-        "sum by (function, error) (gpusnoop_cuda_api_errors_total{comm=\"" + comm + "\"})";
+    const std::string query = "sum by (function, error) (gpusnoop_cuda_api_errors_total{comm=\"" +
+                              prometheus_comm + "\"})";
     std::map<std::pair<std::string, std::string>, double> expected;
     for (const auto *function :
          {"cudaMalloc", "cudaFree", "cudaMemcpy", "cudaLaunchKernel", "cudaSetDevice"}) {
@@ -165,7 +167,7 @@ void check_errors(const e2e::Prometheus &prometheus, const truth::TruthSnapshot 
 }  // namespace
 
 TEST_CASE("Prometheus scrapes without complaint, and users' queries give the right numbers",
-          "[e2e]") {
+          "[e2e][core]") {
     require_bpf();
     e2e::require_prometheus();
     const Exporter exporter;
@@ -175,7 +177,7 @@ TEST_CASE("Prometheus scrapes without complaint, and users' queries give the rig
     // Much more than the second, or else a counter's window could be cut where it would be zero.
     Process first = finished_workload(directory, "1", "5000");
     const auto first_truth = truth::sum(truth::read_truth(directory / "1"));
-    (void)exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", comm}},
+    (void)exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", prometheus_comm}},
                             number(first_truth.launches));
     const e2e::Prometheus prometheus(exporter.port());
     prometheus.wait_for_scrapes(2);
@@ -183,9 +185,9 @@ TEST_CASE("Prometheus scrapes without complaint, and users' queries give the rig
     const Process second = finished_workload(directory, "2", "500");
     const auto second_truth = truth::sum(truth::read_truth(directory / "2"));
     const auto all = truth::sum({first_truth, second_truth});
-    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", comm}},
-                                        number(all.launches));
-    check_counters(page, all, comm);
+    const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total",
+                                        {{"comm", prometheus_comm}}, number(all.launches));
+    check_counters(page, all, prometheus_comm);
     prometheus.wait_for_scrapes(2);
 
     check_copies(prometheus, all, second_truth);
@@ -205,8 +207,8 @@ TEST_CASE("Prometheus scrapes without complaint, and users' queries give the rig
               .query("gpusnoop_cuda_memory_outstanding_bytes{pid=\"" + std::to_string(first.pid()) +
                      "\"}")
               .empty());
-    CHECK(prometheus.value("sum(gpusnoop_cuda_memory_unfreed_at_exit_bytes_total{comm=\"" + comm +
-                           "\"})") ==
+    CHECK(prometheus.value("sum(gpusnoop_cuda_memory_unfreed_at_exit_bytes_total{comm=\"" +
+                           prometheus_comm + "\"})") ==
           number(first_truth.of(truth::MemoryKind::device).outstanding_bytes));
 
     CHECK(prometheus.value("min_over_time(up[10m])") == 1);
@@ -231,7 +233,7 @@ TEST_CASE("Prometheus scrapes without complaint, and users' queries give the rig
           "histogram");
 }
 
-TEST_CASE("the page is right for promtool, with GET, with HEAD and compressed", "[e2e]") {
+TEST_CASE("the page is right for promtool, with GET, with HEAD and compressed", "[e2e][core]") {
     require_bpf();
     const Exporter exporter;
     const TemporaryDirectory directory;
@@ -239,7 +241,7 @@ TEST_CASE("the page is right for promtool, with GET, with HEAD and compressed", 
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     const Process workload = finished_workload(directory, "1", "500");
     const auto truth = truth::sum(truth::read_truth(directory / "1"));
-    (void)exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", comm}},
+    (void)exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", prometheus_comm}},
                             number(truth.launches));
 
     const HttpAnswer plain = http(exporter.port(), "/metrics");
@@ -248,7 +250,7 @@ TEST_CASE("the page is right for promtool, with GET, with HEAD and compressed", 
     CHECK(plain.headers.find("Content-Length: " + std::to_string(plain.body.size())) !=
           std::string::npos);
     CHECK(plain.headers.find("Content-Encoding") == std::string::npos);
-    check_counters(Page(plain.body), truth, comm);
+    check_counters(Page(plain.body), truth, prometheus_comm);
 
     const HttpAnswer head = http(exporter.port(), "/metrics", "HEAD");
     CHECK(head.status == 200);
@@ -260,7 +262,7 @@ TEST_CASE("the page is right for promtool, with GET, with HEAD and compressed", 
     CHECK(compressed.status == 200);
     CHECK(compressed.headers.find("Content-Encoding: gzip") != std::string::npos);
     CHECK(compressed.body.size() < plain.body.size() / 2);
-    check_counters(Page(gunzip(compressed.body)), truth, comm);
+    check_counters(Page(gunzip(compressed.body)), truth, prometheus_comm);
 
     e2e::require_prometheus();
     const Finished verdict = e2e::promtool(plain.body);

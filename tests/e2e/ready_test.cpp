@@ -6,7 +6,7 @@
 
 using namespace harness;
 
-TEST_CASE("an exporter is ready when it has looked at all processes", "[e2e]") {
+TEST_CASE("an exporter is ready when it has looked at all processes", "[e2e][core]") {
     require_bpf();
     const Exporter exporter;
     eventually("it to be ready: " + exporter.log(),

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const std::string comm = "failing_calls";
+const std::string real_cudart_comm = "failing_calls";
 
 fs::path real_library() {
     glob_t found{};
@@ -49,7 +49,7 @@ fs::path compile_program(const TemporaryDirectory &directory) {
 // How often each function gave each error, by the program's own account.
 using Errors = std::map<std::pair<std::string, std::string>, double>;
 
-Errors errors_of(const std::string &output) {
+Errors real_cudart_errors_of(const std::string &output) {
     Errors errors;
     std::istringstream lines(output);
     for (std::string line; std::getline(lines, line);) {
@@ -87,16 +87,16 @@ TEST_CASE("calls of the real runtime that fail are errors, once each, and nothin
     write_file(directory / "go", "");
     run.wait_for_output("holding");
 
-    const Errors errors = errors_of(run.output());
+    const Errors errors = real_cudart_errors_of(run.output());
     REQUIRE(errors.size() >= 5);
     double total = 0;
     for (const auto &[error, count] : errors) {
         total += count;
     }
     CHECK(total == 3000);
-    const Labels of = {{"comm", comm}};
+    const Labels of = {{"comm", real_cudart_comm}};
     // The first launch of a kernel asks for its handle, which is a call of its own from CUDA 13 on.
-    const Labels handle = {{"comm", comm}, {"function", "__cudaGetKernel"}};
+    const Labels handle = {{"comm", real_cudart_comm}, {"function", "__cudaGetKernel"}};
     eventually("the errors", [&] {
         const Page now = exporter.scrape();
         return now.sum("gpusnoop_cuda_api_errors_total", of) -
@@ -107,9 +107,9 @@ TEST_CASE("calls of the real runtime that fail are errors, once each, and nothin
     CHECK(page.sum("gpusnoop_cuda_api_errors_total", handle) <= 1);
     for (const auto &[error, count] : errors) {
         INFO(error.first << " " << error.second);
-        CHECK(page.sum("gpusnoop_cuda_api_errors_total",
-                       {{"comm", comm}, {"function", error.first}, {"error", error.second}}) ==
-              count);
+        CHECK(page.sum("gpusnoop_cuda_api_errors_total", {{"comm", real_cudart_comm},
+                                                          {"function", error.first},
+                                                          {"error", error.second}}) == count);
     }
     // Not the library's functions under other names, either.
     CHECK(page.samples("gpusnoop_cuda_api_errors_total", of).size() ==

@@ -18,20 +18,20 @@ using namespace harness;
 
 namespace {
 
-const std::string library = "libcudart.so.12";
-const std::string good_library = standin("12/libcudart.so.12");
+const std::string slow_files_library = "libcudart.so.12";
+const std::string slow_files_good_library = standin("12/libcudart.so.12");
 
-double failures(const Page &page, const std::string &reason) {
+double slow_files_failures(const Page &page, const std::string &reason) {
     return page.sum("gpusnoop_probe_attach_failures_total",
                     {{"probe", "cuda"}, {"reason", reason}});
 }
 
 // Another program's copy of the library is found, and in time.
-void check_others_are_found(const Exporter &exporter) {
+void slow_files_check_others_are_found(const Exporter &exporter) {
     const TemporaryDirectory directory;
-    std::filesystem::copy_file(good_library, directory / library);
-    const e2e::MapsAsCode mapped(directory / library);
-    exporter.wait_until_attached_to(directory / library);
+    std::filesystem::copy_file(slow_files_good_library, directory / slow_files_library);
+    const e2e::MapsAsCode mapped(directory / slow_files_library);
+    exporter.wait_until_attached_to(directory / slow_files_library);
 }
 
 void check_it_ends(Exporter &exporter) {
@@ -45,7 +45,7 @@ TEST_CASE("a library on a file system that does not answer keeps nobody else wai
     require_bpf();
     // Ends after the file system, for which its end would wait.
     std::unique_ptr<e2e::Child> user;
-    const HangingFileSystem files(library, good_library);
+    const HangingFileSystem files(slow_files_library, slow_files_good_library);
     user = std::make_unique<e2e::Child>([&]() -> int {
         // It is asked for before the file system hangs.
         const int fd = ::open(files.file().c_str(), O_RDONLY | O_CLOEXEC);
@@ -59,22 +59,22 @@ TEST_CASE("a library on a file system that does not answer keeps nobody else wai
         ::usleep(100'000);
         files.hang();
         Exporter exporter;
-        check_others_are_found(exporter);
+        slow_files_check_others_are_found(exporter);
         eventually("the failure to be counted: " + exporter.log(),
-                   [&] { return failures(exporter.scrape(), "slow") >= 1; });
+                   [&] { return slow_files_failures(exporter.scrape(), "slow") >= 1; });
         CHECK(exporter.scrape().sum("gpusnoop_discovery_slow_files") >= 1);
         exporter.wait_for_log("does not answer");
-        check_others_are_found(exporter);
+        slow_files_check_others_are_found(exporter);
         check_it_ends(exporter);
     }
     SECTION("when it appears while the exporter runs") {
         Exporter exporter;
         files.hang();
         user->signal(SIGCONT);
-        check_others_are_found(exporter);
+        slow_files_check_others_are_found(exporter);
         eventually("the failure to be counted: " + exporter.log(),
-                   [&] { return failures(exporter.scrape(), "slow") >= 1; });
-        check_others_are_found(exporter);
+                   [&] { return slow_files_failures(exporter.scrape(), "slow") >= 1; });
+        slow_files_check_others_are_found(exporter);
         exporter.process().signal(SIGHUP);
         exporter.process().wait_for_output("configuration reloaded");
         check_it_ends(exporter);
@@ -85,7 +85,7 @@ TEST_CASE("a library on a file system in user space is attached to", "[e2e]") {
     require_bpf();
     // Ends after the file system, for which its end would wait.
     std::unique_ptr<e2e::MapsAsCode> mapped;
-    const HangingFileSystem files(library, good_library);
+    const HangingFileSystem files(slow_files_library, slow_files_good_library);
     Exporter exporter;
     mapped = std::make_unique<e2e::MapsAsCode>(files.file());
     exporter.wait_until_attached_to(files.file());

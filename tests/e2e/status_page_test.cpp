@@ -108,9 +108,10 @@ std::string build_id_of(const std::string &path) {
 }
 
 // The exporter, with programs to show.
-struct Node {
+struct StatusPageNode {
     // `more`: what the configuration has besides.
-    explicit Node(const std::string &more = "") : exporter(more + own_groups("auto") + slow_group) {
+    explicit StatusPageNode(const std::string &more = "")
+        : exporter(more + own_groups("auto") + slow_group) {
         exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
         exporter.wait_until_attached_to(standin("libcalls.so.1"));
         write_file(directory / "go", "");
@@ -167,7 +168,7 @@ TEST_CASE("what looks at a page in the browser sees what it requests and what go
 
 TEST_CASE("the page at / shows in a browser what the exporter and its node do", "[e2e]") {
     require_bpf();
-    const Node node;
+    const StatusPageNode node;
     const TemporaryDirectory elsewhere;
     write_file(elsewhere / "libbroken.so", "this is no library");
     const e2e::MapsAsCode broken(elsewhere / "libbroken.so");
@@ -327,7 +328,7 @@ TEST_CASE("a picture of the page at /", "[.picture]") {
     require_bpf();
     const char *picture = std::getenv("GPUSNOOP_PICTURE");
     REQUIRE(picture != nullptr);
-    const Node node("in_flight: {min_age: 1s}\nxid: {enabled: true}\n");
+    const StatusPageNode node("in_flight: {min_age: 1s}\nxid: {enabled: true}\n");
     const Process hanging({standin("hangs"), "--threads", "1", "--name", "eval.py"});
     const Process workload(
         {standin("workload"), "--iterations", "100000000", "--rate", "2000", "--name", "train.py"});

@@ -32,14 +32,14 @@ namespace {
 // Generous, as machines are busy, and far below what detaching takes here.
 constexpr std::chrono::seconds soon{15};
 
-const std::string original = standin("12/libcudart.so.12");
+const std::string stopping_original = standin("12/libcudart.so.12");
 
 std::vector<fs::path> copies_in(const TemporaryDirectory &directory, int count) {
     std::vector<fs::path> copies;
     for (int i = 0; i < count; i++) {
         const fs::path copy = directory / std::to_string(i) / "libcudart.so.12";
         fs::create_directories(copy.parent_path());
-        fs::copy_file(original, copy);
+        fs::copy_file(stopping_original, copy);
         copies.push_back(copy);
     }
     return copies;
@@ -103,7 +103,8 @@ bool is_free(std::uint16_t port) {
 }
 
 // A program on this library, which is attached to, is counted to the last call.
-void check_counted(const Exporter &exporter, const fs::path &library, const std::string &comm) {
+void stopping_check_counted(const Exporter &exporter, const fs::path &library,
+                            const std::string &comm) {
     const TemporaryDirectory directory;
     const Process workload({standin("workload"), "--iterations", "100", "--name", comm, "--hold"},
                            {{"LD_LIBRARY_PATH", library.parent_path().string()},
@@ -142,7 +143,7 @@ TEST_CASE("an exporter with many perf events ends soon, and a helper process det
         CHECK(is_free(port));
         const Exporter next;
         next.wait_until_attached_to(copies[0]);
-        check_counted(next, copies[0], "next");
+        stopping_check_counted(next, copies[0], "next");
     }
     eventually("all to be detached", [&] { return left_of(links) == 0; }, std::chrono::minutes(4));
 }
@@ -212,7 +213,7 @@ TEST_CASE("a library that is used again while it is let go is counted at once, a
         const e2e::Child user = user_of(copies);
         eventually("it to be attached to",
                    [&] { return exporter.times_attached_to(copies[0]) >= use; });
-        check_counted(exporter, copies[0], "use_" + std::to_string(use));
+        stopping_check_counted(exporter, copies[0], "use_" + std::to_string(use));
         const Page page = exporter.scrape();
         CHECK(page.sum("gpusnoop_probe_stale_calls_total") == 0);
         CHECK(page.sum("gpusnoop_probe_nested_calls_total") == 0);

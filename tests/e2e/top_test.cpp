@@ -152,7 +152,7 @@ TEST_CASE("top in a terminal without an exporter says so, and ends with q", "[e2
     }
 }
 
-TEST_CASE("top in a pipe writes plain tables", "[e2e]") {
+TEST_CASE("top in a pipe writes plain tables", "[e2e][core]") {
     require_bpf();
     const Counted counted;
     const Finished once =
@@ -222,7 +222,7 @@ TEST_CASE("top asks over TLS with a login and a certificate", "[e2e]") {
                "  client_ca_file: ca.pem\n  client_auth_type: VerifyClientCertIfGiven\n"
                "basic_auth_users:\n  alice: " +
                    hash + "\n");
-    write_file(files.path("login"), harness::login + "\n");
+    write_file(files.path("login"), harness::user_and_password + "\n");
     write_file(files.path("wrong"), "alice:wrong\n");
     write_file(files.path(".netrc"), "machine 127.0.0.1 login alice password \"correct horse\"\n");
     const Exporter exporter(only_groups("auto"),

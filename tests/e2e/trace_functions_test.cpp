@@ -60,7 +60,7 @@ double seconds_of(const std::vector<json> &calls) {
     return sum;
 }
 
-std::map<std::string, std::uint64_t> errors_of(const std::vector<json> &calls) {
+std::map<std::string, std::uint64_t> trace_functions_errors_of(const std::vector<json> &calls) {
     std::map<std::string, std::uint64_t> errors;
     for (const json &call : calls) {
         if (!call["error"].is_null()) {
@@ -121,7 +121,7 @@ TEST_CASE("every call of a configured function is a line", "[e2e][modes]") {
         for (const auto &[code, times] : count.errors) {
             errors[calls_error_name(function.errors, code)] += times;
         }
-        CHECK(errors_of(calls) == errors);
+        CHECK(trace_functions_errors_of(calls) == errors);
         CHECK(seconds_of(calls) * 1e9 >= static_cast<double>(count.inner_ns) * (1 - 1e-6));
         CHECK(seconds_of(calls) * 1e9 <= static_cast<double>(count.outer_ns) * (1 + 1e-6));
     }
@@ -201,7 +201,7 @@ TEST_CASE("of configured functions those that are named are traced as configured
     auto shown = by_function(trace.finish(), "traced");
     CHECK(shown.size() == 1);
     CHECK(shown["calls_nccl"].size() == truth.returned);
-    CHECK(errors_of(shown["calls_nccl"]).contains("ncclSystemError"));
+    CHECK(trace_functions_errors_of(shown["calls_nccl"]).contains("ncclSystemError"));
     for (const json &call : shown["calls_nccl"]) {
         CHECK(call["arguments"].empty());
     }

@@ -118,23 +118,25 @@ TEST_CASE("TLS, client certificates and logins, and certificates that change", "
         more.insert(more.end(), certified.begin(), certified.end());
         return more;
     };
-    CHECK(ask("/metrics", {"--user", login}).status == "000");  // no certificate
+    CHECK(ask("/metrics", {"--user", user_and_password}).status == "000");  // no certificate
     CHECK(ask("/metrics", certified).status == "401");
     CHECK(ask("/metrics", with({"--user", "alice:wrong"})).status == "401");
     CHECK(ask("/metrics", with({"--user", "bob:wrong"})).status == "401");
     CHECK(ask("/-/reload", with({"--request", "POST"})).status == "401");
-    CHECK(ask("/-/reload", with({"--request", "POST", "--user", login})).status == "200");
+    CHECK(ask("/-/reload", with({"--request", "POST", "--user", user_and_password})).status ==
+          "200");
     CHECK(ask("/-/healthy", certified).status == "200");
     CHECK(ask("/-/ready", certified).status == "200");
-    const Answer page = ask("/metrics", with({"--user", login, "--include", "--compressed"}));
+    const Answer page =
+        ask("/metrics", with({"--user", user_and_password, "--include", "--compressed"}));
     CHECK(page.status == "200");
     CHECK(page.text.find("X-Frame-Options: deny") != std::string::npos);
     CHECK(page.text.find("\ngpusnoop_build_info{") != std::string::npos);
-    CHECK(ask("/metrics", with({"--user", login, "--tls-max", "1.2"})).status == "200");
-    CHECK(ask("/metrics", with({"--user", login, "--tlsv1.0", "--tls-max", "1.1", "--ciphers",
-                                "DEFAULT@SECLEVEL=0"}))
+    CHECK(ask("/metrics", with({"--user", user_and_password, "--tls-max", "1.2"})).status == "200");
+    CHECK(ask("/metrics", with({"--user", user_and_password, "--tlsv1.0", "--tls-max", "1.1",
+                                "--ciphers", "DEFAULT@SECLEVEL=0"}))
               .status == "000");
-    CHECK(ask("/metrics", with({"--user", login}), "other-ca").status == "000");
+    CHECK(ask("/metrics", with({"--user", user_and_password}), "other-ca").status == "000");
     CHECK(http(exporter.port(), "/metrics").status == 0);  // not in the clear
 
     // The certificate first, then its key: in between, the old ones stay.

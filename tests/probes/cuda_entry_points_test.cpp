@@ -17,14 +17,14 @@ namespace fs = std::filesystem;
 namespace {
 
 // Enough that nothing is folded.
-const std::string budget = "series:\n  budget: 100000\n";
+const std::string cuda_entry_points_budget = "series:\n  budget: 100000\n";
 
 // A program that was started, held back, traced, let go, and has done its work.
-struct Run {
+struct CudaEntryPointsRun {
     TemporaryDirectory directory;
     Process process;
 
-    explicit Run(std::vector<std::string> command, Process::Environment more = {})
+    explicit CudaEntryPointsRun(std::vector<std::string> command, Process::Environment more = {})
         : process(start(directory, std::move(command), std::move(more))) {
         process.wait_for_output("ready");
         write_file(directory / "go", "");
@@ -46,7 +46,7 @@ struct Run {
     }
 };
 
-void check(const Exporter &exporter, const Run &run, const GpuLabels &gpus = {}) {
+void check(const Exporter &exporter, const CudaEntryPointsRun &run, const GpuLabels &gpus = {}) {
     const auto truth = run.truth();
     REQUIRE(truth.launches > 0);
     const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total",
@@ -56,6 +56,15 @@ void check(const Exporter &exporter, const Run &run, const GpuLabels &gpus = {})
     check_account_at_rest(exporter);
 }
 
+std::uint64_t resets(const truth::TruthSnapshot &truth) {
+    std::uint64_t calls = 0;
+    for (const char *function :
+         {"cudaDeviceReset", "cuDevicePrimaryCtxReset_v2", "cuCtxDestroy_v2"}) {
+        calls += truth.result(function, 0);
+    }
+    return calls;
+}
+
 void check_linkage(const Exporter &exporter, const std::string &comm, const std::string &linkage) {
     const Page page = exporter.scrape();
     CHECK(page.sum("gpusnoop_process_info", {{"comm", comm}, {"linkage", linkage}}) == 1);
@@ -63,8 +72,8 @@ void check_linkage(const Exporter &exporter, const std::string &comm, const std:
 
 // The probes are there before the process: a process that keeps the libraries in use. (One with the
 // runtime linked into it loads the driver at its first call.)
-Process hold(const Exporter &exporter, const std::string &program,
-             const std::vector<std::string> &files) {
+Process cuda_entry_points_hold(const Exporter &exporter, const std::string &program,
+                               const std::vector<std::string> &files) {
     Process holder({standin(program), "--iterations", "1", "--hold", "--name", "holder"});
     for (const std::string &file : files) {
         exporter.wait_until_attached_to(standin(file));
@@ -80,13 +89,13 @@ const std::vector<std::string> both_libraries = {"driver/libcuda.so.1", "12/libc
 TEST_CASE("every function counts as the libraries count it", "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
-    const Exporter exporter(budget + "cuda:\n  attach: " + mode + "\n");
-    const Process holder = hold(exporter, "workload", both_libraries);
+    const Exporter exporter(cuda_entry_points_budget + "cuda:\n  attach: " + mode + "\n");
+    const Process holder = cuda_entry_points_hold(exporter, "workload", both_libraries);
     for (const std::string api : {"runtime", "driver", "both"}) {
         CAPTURE(mode, api);
-        const Run run({standin("workload"), "--everything", "--api", api, "--threads", "4",
-                       "--iterations", in_guest() ? "20" : "400", "--failures", "--name",
-                       "everything_" + api});
+        const CudaEntryPointsRun run({standin("workload"), "--everything", "--api", api,
+                                      "--threads", "4", "--iterations", in_guest() ? "20" : "60",
+                                      "--failures", "--name", "everything_" + api});
         check(exporter, run);
     }
 }
@@ -95,13 +104,13 @@ TEST_CASE("a runtime that is linked into the program is traced there", "[kernel]
     require_bpf();
     const std::string program = GENERATE("workload_static", "workload_stripped");
     CAPTURE(program);
-    const Exporter exporter(budget);
-    const Process holder =
-        hold(exporter, program,
-             program == "workload_static" ? std::vector<std::string>{"driver/libcuda.so.1", program}
-                                          : std::vector<std::string>{"driver/libcuda.so.1"});
-    const Run run({standin(program), "--everything", "--threads", "2", "--iterations", "300",
-                   "--failures", "--name", "linked"});
+    const Exporter exporter(cuda_entry_points_budget);
+    const Process holder = cuda_entry_points_hold(
+        exporter, program,
+        program == "workload_static" ? std::vector<std::string>{"driver/libcuda.so.1", program}
+                                     : std::vector<std::string>{"driver/libcuda.so.1"});
+    const CudaEntryPointsRun run({standin(program), "--everything", "--threads", "2",
+                                  "--iterations", "300", "--failures", "--name", "linked"});
     const auto truth = run.truth();
     const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "linked"}},
                                         number(truth.all_launches()));
@@ -112,34 +121,37 @@ TEST_CASE("a runtime that is linked into the program is traced there", "[kernel]
     check_linkage(exporter, "linked", program == "workload_static" ? "static" : "driver_only");
 }
 
-TEST_CASE("a program that uses the driver alone is seen whole", "[kernel]") {
+TEST_CASE("a program that uses the driver alone is seen whole", "[kernel][core]") {
     require_bpf();
-    const Exporter exporter(budget);
-    const Process holder = hold(exporter, "driver_workload", {"driver/libcuda.so.1"});
-    const Run run({standin("driver_workload"), "--threads", "2", "--iterations", "300",
-                   "--failures", "--name", "driver"});
+    const Exporter exporter(cuda_entry_points_budget);
+    const Process holder =
+        cuda_entry_points_hold(exporter, "driver_workload", {"driver/libcuda.so.1"});
+    const CudaEntryPointsRun run({standin("driver_workload"), "--threads", "2", "--iterations",
+                                  "300", "--failures", "--name", "driver"});
     check(exporter, run);
     check_linkage(exporter, "driver", "driver_only");
 }
 
 TEST_CASE("resets take all memory of a device with them", "[kernel]") {
     require_bpf();
-    const std::string api = GENERATE("runtime", "driver", "both");
-    CAPTURE(api);
-    const Exporter exporter(budget);
-    const Process holder = hold(exporter, "workload", both_libraries);
-    const Run run({standin("workload"), "--everything", "--resets", "--api", api, "--iterations",
-                   "1500", "--name", "resets"},
-                  {{"STANDIN_DEVICES", "3"}});
-    check(exporter, run);
+    const Exporter exporter(cuda_entry_points_budget);
+    const Process holder = cuda_entry_points_hold(exporter, "workload", both_libraries);
+    for (const std::string api : {"runtime", "driver", "both"}) {
+        CAPTURE(api);
+        const CudaEntryPointsRun run({standin("workload"), "--everything", "--resets", "--api", api,
+                                      "--iterations", "200", "--name", "resets_" + api},
+                                     {{"STANDIN_DEVICES", "3"}});
+        REQUIRE(resets(run.truth()) > 30);
+        check(exporter, run);
+    }
 }
 
-TEST_CASE("numbers are those of the GPU that the program meant", "[kernel]") {
+TEST_CASE("numbers are those of the GPU that the program meant", "[kernel][core]") {
     require_bpf();
     const GpuNode node(4);
-    const Exporter exporter(budget + node.config());
+    const Exporter exporter(cuda_entry_points_budget + node.config());
     CHECK(exporter.scrape().sum("gpusnoop_gpu_info") == 4);
-    const Process holder = hold(exporter, "workload", both_libraries);
+    const Process holder = cuda_entry_points_hold(exporter, "workload", both_libraries);
     const auto [visible, devices, labels] = GENERATE(table<std::string, int, GpuLabels>({
         {"all", 4, {"0", "1", "2", "3"}},
         {"2,1", 2, {"2", "1"}},
@@ -151,8 +163,8 @@ TEST_CASE("numbers are those of the GPU that the program meant", "[kernel]") {
     if (visible != "all") {
         environment["CUDA_VISIBLE_DEVICES"] = visible;
     }
-    const Run run({standin("workload"), "--everything", "--api", "both", "--threads", "2",
-                   "--iterations", "300", "--name", "gpus"},
-                  environment);
+    const CudaEntryPointsRun run({standin("workload"), "--everything", "--api", "both", "--threads",
+                                  "2", "--iterations", "60", "--name", "gpus"},
+                                 environment);
     check(exporter, run, labels);
 }

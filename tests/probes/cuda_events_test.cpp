@@ -14,11 +14,12 @@ using namespace harness;
 
 namespace {
 
-struct Run {
+struct CudaEventsRun {
     TemporaryDirectory directory;
     Process process;
 
-    Run(const Exporter &exporter, const std::string &comm, std::vector<std::string> values)
+    CudaEventsRun(const Exporter &exporter, const std::string &comm,
+                  std::vector<std::string> values)
         : process(start(directory, comm, std::move(values))) {
         process.wait_for_output("ready");
         exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
@@ -41,14 +42,15 @@ double bucket(const Page &page, const std::string &comm, const std::string &boun
     return page.sum("gpusnoop_cuda_event_elapsed_seconds_bucket", {{"comm", comm}, {"le", bound}});
 }
 
-double faults(const Exporter &exporter) {
+double cuda_events_faults(const Exporter &exporter) {
     return exporter.scrape().sum("gpusnoop_probe_events_lost_total",
                                  {{"probe", "cuda"}, {"reason", "fault"}});
 }
 
 }  // namespace
 
-TEST_CASE("times between events are those that the driver gave", "[kernel][modes][slow-by-perf]") {
+TEST_CASE("times between events are those that the driver gave",
+          "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const std::string endings = GENERATE("auto", "exits");
@@ -59,7 +61,8 @@ TEST_CASE("times between events are those that the driver gave", "[kernel][modes
     const Exporter exporter(attached_by(mode) + "  endings: " + endings + "\n");
 
     SECTION("in their buckets") {
-        const Run run(exporter, "timed", {"0.005", "0.5", "0.5", "3", "1500", "unrecorded"});
+        const CudaEventsRun run(exporter, "timed",
+                                {"0.005", "0.5", "0.5", "3", "1500", "unrecorded"});
         const auto truth = run.truth();
         REQUIRE(truth.elapsed_times == 5);
         const Page page =
@@ -77,7 +80,7 @@ TEST_CASE("times between events are those that the driver gave", "[kernel][modes
         check_account_at_rest(exporter);
     }
     SECTION("without those that cannot be") {
-        const Run run(exporter, "hostile", {"nan", "inf", "-inf", "-1", "1e30", "2"});
+        const CudaEventsRun run(exporter, "hostile", {"nan", "inf", "-inf", "-1", "1e30", "2"});
         REQUIRE(run.truth().elapsed_invalid == 5);
         const Page page = exporter.wait_for("gpusnoop_cuda_event_elapsed_seconds_count",
                                             {{"comm", "hostile"}}, 1);
@@ -85,12 +88,12 @@ TEST_CASE("times between events are those that the driver gave", "[kernel][modes
         check_account_at_rest(exporter);
     }
     SECTION("without one that could not be read, which is counted as lost") {
-        const double before = faults(exporter);
-        const Run run(exporter, "gone", {"gone", "gone", "4"});
+        const double before = cuda_events_faults(exporter);
+        const CudaEventsRun run(exporter, "gone", {"gone", "gone", "4"});
         REQUIRE(run.truth().elapsed_times == 3);
         const Page page =
             exporter.wait_for("gpusnoop_cuda_event_elapsed_seconds_count", {{"comm", "gone"}}, 1);
         CHECK(page.sum("gpusnoop_cuda_event_elapsed_seconds_sum", {{"comm", "gone"}}) == 0.004);
-        CHECK(faults(exporter) == before + 2);
+        CHECK(cuda_events_faults(exporter) == before + 2);
     }
 }

@@ -23,7 +23,7 @@ constexpr const char *unobserved_family = "gpusnoop_cuda_launches_unobserved_sec
 
 // 2 %: a slow launcher costs less where a probe is expensive, too, and a fast one costs more where
 // another exporter makes its calls slow.
-std::string config(const std::string &mode, const std::string &endings) {
+std::string cuda_governor_config(const std::string &mode, const std::string &endings) {
     return "log: {level: debug}\ncuda: {attach: " + mode + ", endings: " + endings +
            ", max_overhead: 2%}\n";
 }
@@ -50,6 +50,12 @@ struct Launcher {
     [[nodiscard]] truth::TruthSnapshot truth() const { return truth_of(truths.path(), comm); }
     [[nodiscard]] std::string pid() const { return std::to_string(process.pid()); }
 
+    // It allocates after some thousand launches, so a slow machine may take a while to the first.
+    [[nodiscard]] std::uint64_t allocations() const { return truth().calls("cudaMalloc"); }
+    void wait_for_allocations(std::uint64_t least) const {
+        eventually("memory to be renewed", [&] { return allocations() >= least; });
+    }
+
     // From fast or idle to slow, and from slow to idle.
     void be(const std::string &pace) const {
         const std::size_t before = count(process.output(), pace);
@@ -73,12 +79,14 @@ void check_all_seen(const Exporter &exporter, const Launcher &idle) {
     CHECK_FALSE(page.has(unobserved_family, idle.of()));
 }
 
+// It rests or has ended.
 void check_memory(const Exporter &exporter, const Launcher &launcher) {
-    const auto truth = launcher.truth();
+    const std::uint64_t allocations = launcher.allocations();
+    REQUIRE(allocations > 0);
     (void)exporter.wait_for("gpusnoop_cuda_memory_allocations_total", launcher.of(),
-                            number(truth.entered.at("cudaMalloc")));
+                            number(allocations));
     (void)exporter.wait_for("gpusnoop_cuda_memory_frees_total", launcher.of(),
-                            number(truth.entered.at("cudaMalloc")) - 1);
+                            number(allocations) - 1);
 }
 
 // It holds the libraries, so that the probes are there before the others begin.
@@ -88,7 +96,7 @@ struct Node {
     Process holder;
 
     explicit Node(const std::string &mode, const std::string &endings = "auto")
-        : exporter(config(mode, endings)), holder(hold(exporter)) {
+        : exporter(cuda_governor_config(mode, endings)), holder(hold(exporter)) {
         exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
         eventually("the cost of a probe to be measured", [&] {
             return exporter.scrape().has("gpusnoop_probe_cost_seconds", {{"mode", mode}});
@@ -130,6 +138,7 @@ TEST_CASE("a process that costs too much has its launches seen in turns, and not
     const Launcher heavy("heavy");
     exporter.wait_for_log("pid=" + heavy.pid() + " overhead=");
     node.wait_for_pause(heavy);
+    heavy.wait_for_allocations(1);
 
     std::optional<Launcher> late;
     node.start_late(late);
@@ -167,6 +176,7 @@ TEST_CASE("a process that ends in a pause leaves all others as they were", "[ker
     const Exporter &exporter = node.exporter;
     {
         Launcher heavy("heavy");
+        heavy.wait_for_allocations(1);
         node.wait_for_pause(heavy);
         heavy.process.signal(SIGTERM);
         CHECK(heavy.process.wait() == 0);
@@ -194,9 +204,7 @@ TEST_CASE("a launch that is in flight when a pause begins encloses nothing that 
     eventually("a long launch to be cut off", [&] {
         return exporter.scrape().sum("gpusnoop_probe_stale_calls_total", {{"probe", "cuda"}}) > 0;
     });
-    const std::uint64_t before = heavy.truth().entered.at("cudaMalloc");
-    eventually("memory to be renewed",
-               [&] { return heavy.truth().entered.at("cudaMalloc") >= before + 2; });
+    heavy.wait_for_allocations(heavy.allocations() + 2);
     heavy.be("slow");
     heavy.be("idle");
     check_memory(exporter, heavy);

@@ -13,7 +13,7 @@ using namespace harness;
 namespace {
 
 // Enough that nothing is folded.
-const std::string budget = "series:\n  budget: 100000\n";
+const std::string cuda_graphs_budget = "series:\n  budget: 100000\n";
 
 // A thread, and then a process, ends in its capture.
 void check_abandoned(const Exporter &exporter) {
@@ -38,12 +38,12 @@ void check_abandoned(const Exporter &exporter) {
 
 }  // namespace
 
-TEST_CASE("what graphs run is what the libraries ran", "[kernel][modes][slow-by-perf]") {
+TEST_CASE("what graphs run is what the libraries ran", "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     // attached_by() would leave the driver out by perf.
-    const Exporter exporter(budget + "cuda:\n  attach: " + mode + "\n");
+    const Exporter exporter(cuda_graphs_budget + "cuda:\n  attach: " + mode + "\n");
     for (const std::string api : {"runtime", "driver"}) {
         for (const std::string scenario :
              {"capture_replay", "joined_streams", "nested", "per_thread_stream", "to_graph",
@@ -67,7 +67,7 @@ TEST_CASE("what a graph from before the probes runs is unknown, not nothing",
     const GraphsRun run("before", "before", {"--iterations", "7"});
     run.begin();
     run.process.wait_for_output("waiting 1");
-    const Exporter exporter(budget + attached_by(mode));
+    const Exporter exporter(cuda_graphs_budget + attached_by(mode));
     wait_until_attached(exporter, mode != "perf");
     run.process.signal(SIGUSR1);
     run.process.wait_for_output("holding");
@@ -81,7 +81,7 @@ TEST_CASE("what a graph from before the probes runs is unknown, not nothing",
 
 TEST_CASE("a capture goes on while the exporter looks for ended ones", "[kernel]") {
     require_bpf();
-    const Exporter exporter(budget + "discovery: {rescan_interval: 1s}\n");
+    const Exporter exporter(cuda_graphs_budget + "discovery: {rescan_interval: 1s}\n");
     // The pace of a program that captures for most of its time.
     check_graphs(exporter, "mixed", "rescanned",
                  {"--threads", "4", "--seconds", "5", "--rate", "400"});

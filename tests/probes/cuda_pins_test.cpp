@@ -79,7 +79,7 @@ struct Programs {
 }  // namespace
 
 TEST_CASE("with pins, what was allocated before a restart is known after it",
-          "[kernel][modes][slow-by-perf]") {
+          "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const int signal = GENERATE(SIGTERM, SIGKILL);

@@ -3,7 +3,8 @@
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
-#include <thread>
+#include <string>
+#include <vector>
 
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
@@ -44,7 +45,7 @@ double shown_ring_calls(const Page &page, const std::string &comm) {
     return sum;
 }
 
-double lost(const Page &page, const std::string &reason) {
+double cuda_pressure_lost(const Page &page, const std::string &reason) {
     return page.sum("gpusnoop_probe_events_lost_total", {{"reason", reason}});
 }
 
@@ -58,27 +59,35 @@ void check_allocations(const Page &page, const truth::TruthSnapshot &truth) {
     check_outstanding(page, truth);
 }
 
-// Two processes at once: one calls as fast as it can, the other now and then.
+// Two processes at once: one calls as fast as it can, the other now and then. They make no call
+// before begin().
 struct Pair {
     TemporaryDirectory directory;
+    TemporaryDirectory begins;
     std::vector<Process> processes;
 
-    explicit Pair(const Exporter &exporter) {
+    explicit Pair(const Exporter &exporter, const std::string &iterations = "1000") {
         const Process holder(
             {standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
         exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
         exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
         const Process::Environment truth_in = {{"STANDIN_TRUTH_DIR", directory.path().string()}};
         processes.emplace_back(
-            std::vector<std::string>{standin("workload"), "--threads", "4", "--iterations", "20000",
-                                     "--failures", "--name", "loud", "--hold"},
+            std::vector<std::string>{standin("workload"), "--threads", "4", "--iterations",
+                                     iterations, "--failures", "--name", "loud", "--hold",
+                                     "--wait-for-file", go()},
             truth_in);
         processes.emplace_back(
             std::vector<std::string>{standin("workload"), "--iterations", "20", "--rate", "200",
-                                     "--name", "quiet", "--hold"},
+                                     "--name", "quiet", "--hold", "--wait-for-file", go()},
             truth_in);
+        for (const Process &process : processes) {
+            process.wait_for_output("ready");
+        }
     }
 
+    [[nodiscard]] std::string go() const { return (begins.path() / "go").string(); }
+    void begin() const { write_file(go(), ""); }
     void wait() const {
         for (const Process &process : processes) {
             process.wait_for_output("holding");
@@ -110,8 +119,9 @@ void check_balance(const Exporter &exporter) {
 
 TEST_CASE("a flood by one process is that process's loss", "[kernel]") {
     require_bpf();
-    const Exporter exporter(without_company("cuda:\n  max_calls_per_second: 5000\n"));
+    const Exporter exporter(without_company("cuda:\n  max_calls_per_second: 1000\n"));
     const Pair pair(exporter);
+    pair.begin();
     pair.wait();
     const auto loud = pair.truth_of("loud");
     const auto quiet = pair.truth_of("quiet");
@@ -122,12 +132,13 @@ TEST_CASE("a flood by one process is that process's loss", "[kernel]") {
         return !page.has("gpusnoop_cuda_kernel_launches_total",
                          {{"comm", "quiet"}, {"kernel", "unknown"}});
     });
-    CHECK(lost(page, "throttled") > 0);
-    CHECK(is_every_call(shown_ring_calls(page, "loud") + lost(page, "throttled"), {loud}));
+    CHECK(cuda_pressure_lost(page, "throttled") > 0);
+    CHECK(is_every_call(shown_ring_calls(page, "loud") + cuda_pressure_lost(page, "throttled"),
+                        {loud}));
     check_allocations(page, loud);
     check_counters(page, quiet, "quiet");
     check_outstanding(page, quiet);
-    CHECK(lost(page, "ring_full") == 0);
+    CHECK(cuda_pressure_lost(page, "ring_full") == 0);
     check_balance(exporter);
 }
 
@@ -135,18 +146,19 @@ TEST_CASE("a ring that is too small loses calls, counted, and no allocation", "[
     require_bpf();
     const Exporter exporter(
         without_company("cuda:\n  call_ring_bytes: 4KiB\n  drain_interval: 100ms\n"));
-    const Pair pair(exporter);
+    const Pair pair(exporter, "20000");
+    pair.begin();
     pair.wait();
     const auto loud = pair.truth_of("loud");
     const auto quiet = pair.truth_of("quiet");
     eventually("the names of the kernels", [&] {
         const Page now = exporter.scrape();
-        return is_every_call(
-            shown_ring_calls(now, "loud") + shown_ring_calls(now, "quiet") + lost(now, "ring_full"),
-            {loud, quiet});
+        return is_every_call(shown_ring_calls(now, "loud") + shown_ring_calls(now, "quiet") +
+                                 cuda_pressure_lost(now, "ring_full"),
+                             {loud, quiet});
     });
     const Page page = exporter.scrape();
-    CHECK(lost(page, "ring_full") > 0);
+    CHECK(cuda_pressure_lost(page, "ring_full") > 0);
     check_allocations(page, loud);
     check_allocations(page, quiet);
 }
@@ -156,13 +168,14 @@ TEST_CASE("an exporter that was stopped for a while catches up", "[kernel]") {
     Exporter exporter;
     const Pair pair(exporter);
     exporter.process().signal(SIGSTOP);
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    pair.begin();
+    pair.wait();  // all calls are made by then
     exporter.process().signal(SIGCONT);
-    pair.wait();
     const auto loud = pair.truth_of("loud");
     eventually("the names of the kernels", [&] {
         const Page now = exporter.scrape();
-        return shown_ring_calls(now, "loud") + lost(now, "ring_full") >= ring_calls(loud);
+        return shown_ring_calls(now, "loud") + cuda_pressure_lost(now, "ring_full") >=
+               ring_calls(loud);
     });
     const Page page = exporter.scrape();
     check_allocations(page, loud);

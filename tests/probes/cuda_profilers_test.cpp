@@ -16,7 +16,7 @@ using namespace harness;
 namespace {
 
 // A program that has the libraries attached to before the test's own begin.
-Process hold(const Exporter &exporter) {
+Process cuda_profilers_hold(const Exporter &exporter) {
     Process holder({standin("profiled"), "name", "holder", "wait"});
     holder.wait_for_output("waiting 1 ");
     for (const char *file : {"libcupti.so.12", "12/libcudart.so.12"}) {
@@ -90,7 +90,7 @@ TEST_CASE("a process has a profiler from its call of CUPTI on, until it leaves",
     const Exporter exporter(
         "cuda:\n  attach: " + mode + "\n  endings: " + endings +
         (mode == "perf" ? "\n  libraries: [libcudart.so*, libcupti.so*]\n" : "\n"));
-    const Process holder = hold(exporter);
+    const Process holder = cuda_profilers_hold(exporter);
 
     SECTION("that subscribes, and is refused") {
         Profiled one({"name", "subscriber", "allocate", "wait", "subscribe", "wait", "subscribe",

@@ -14,21 +14,21 @@ using namespace harness;
 namespace {
 
 constexpr double every = 16;
-constexpr double threads = 3;
+constexpr double cuda_sampling_threads = 3;
 
-std::string config(const std::string &mode, const std::string &more = "") {
+std::string cuda_sampling_config(const std::string &mode, const std::string &more = "") {
     return "series:\n  budget: 100000\ncuda:\n  attach: " + mode +
            "\n  launches: {durations: sampled, every: 16}\n" + more;
 }
 
 // Runs until its work is done, and stays.
-struct Run {
+struct CudaSamplingRun {
     TemporaryDirectory truths;
     std::string comm;
     Process process;
 
-    Run(const Exporter &exporter, std::string name, std::vector<std::string> options,
-        Process::Environment environment = {})
+    CudaSamplingRun(const Exporter &exporter, std::string name, std::vector<std::string> options,
+                    Process::Environment environment = {})
         : comm(std::move(name)),
           process(start(truths, comm, std::move(options), std::move(environment))) {
         process.wait_for_output("holding");
@@ -67,18 +67,17 @@ std::uint64_t failed_launches(const truth::TruthSnapshot &truth) {
 TEST_CASE("sampled launches are all counted, and one in so many has a duration", "[kernel]") {
     require_bpf();
     const std::string nests = GENERATE("0", "1");
-    const Exporter exporter(config("session"));
+    const Exporter exporter(cuda_sampling_config("session"));
     const Process holder = hold_both(exporter);
     for (const std::string api : {"runtime", "driver", "both"}) {
         for (const bool captures : {false, true}) {
             CAPTURE(api, captures, nests);
-            std::vector<std::string> options = {"--everything", "--api", api, "--iterations",
-                                                "300"};
+            std::vector<std::string> options = {"--everything", "--api", api, "--iterations", "40"};
             if (captures) {
                 options.emplace_back("--graphs");
             }
-            const Run run(exporter, "of_" + api + (captures ? "_g" : ""), options,
-                          {{"STANDIN_NEST", nests}});
+            const CudaSamplingRun run(exporter, "of_" + api + (captures ? "_g" : ""), options,
+                                      {{"STANDIN_NEST", nests}});
             const auto truth = run.truth();
             const double launches = number(truth.launches);
             REQUIRE(launches > 10 * every);
@@ -94,7 +93,7 @@ TEST_CASE("sampled launches are all counted, and one in so many has a duration",
                                           {{"comm", run.comm}});
             CHECK(timed >= std::floor(launches / every));
             if (failed_launches(truth) == 0) {
-                CHECK(timed <= std::floor(launches / every) + threads);
+                CHECK(timed <= std::floor(launches / every) + cuda_sampling_threads);
             }
             CHECK(page.sum("gpusnoop_cuda_kernel_launch_threads_count", {{"comm", run.comm}}) ==
                   launches);
@@ -107,9 +106,10 @@ TEST_CASE("sampled launches are all counted, and one in so many has a duration",
 
 TEST_CASE("launches that fail are sampled until one of them is seen to fail", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("session"));
+    const Exporter exporter(cuda_sampling_config("session"));
     const Process holder = hold_both(exporter);
-    const Run run(exporter, "failing", {"--iterations", "3000", "--failures", "--api", "runtime"});
+    const CudaSamplingRun run(exporter, "failing",
+                              {"--iterations", "3000", "--failures", "--api", "runtime"});
     const auto truth = run.truth();
     const double failed = number(failed_launches(truth));
     REQUIRE(failed > 100);
@@ -130,10 +130,11 @@ TEST_CASE("launches that fail are sampled until one of them is seen to fail", "[
 
 TEST_CASE("an allocation between unseen launches is exact", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("session"));
+    const Exporter exporter(cuda_sampling_config("session"));
     const Process holder = hold_both(exporter);
-    const Run run(exporter, "leaks",
-                  {"--iterations", "500", "--leak", "4096", "--memory-kinds", "--api", "both"});
+    const CudaSamplingRun run(
+        exporter, "leaks",
+        {"--iterations", "500", "--leak", "4096", "--memory-kinds", "--api", "both"});
     const auto truth = run.truth();
     const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", run.comm}},
                                         number(truth.launches));
@@ -143,14 +144,15 @@ TEST_CASE("an allocation between unseen launches is exact", "[kernel]") {
 
 TEST_CASE("where ends cannot be left out, all launches have a duration", "[kernel]") {
     require_bpf();
-    const std::string settings = GENERATE(config("multi"), config("session", "  endings: exits\n"),
-                                          config("session") + "host: {time: {enabled: true}}\n");
+    const std::string settings = GENERATE(
+        cuda_sampling_config("multi"), cuda_sampling_config("session", "  endings: exits\n"),
+        cuda_sampling_config("session") + "host: {time: {enabled: true}}\n");
     CAPTURE(settings);
     const Exporter exporter(settings);
     exporter.wait_for_log("the durations of all launches are taken, and not of a sample");
     const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    const Run run(exporter, "all", {"--iterations", "50"});
+    const CudaSamplingRun run(exporter, "all", {"--iterations", "50"});
     const auto truth = run.truth();
     const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", run.comm}},
                                         number(truth.launches));

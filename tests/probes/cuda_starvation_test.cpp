@@ -26,21 +26,27 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int programs = 6;
-constexpr const char *threads = "32";
+constexpr const char *cuda_starvation_threads = "32";
 
 double seconds_since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-double lost(const Page &page) {
+double cuda_starvation_lost(const Page &page) {
     return page.sum("gpusnoop_probe_events_lost_total", {{"reason", "ring_full"}});
 }
 
 Process load(const TemporaryDirectory &truth, const std::string &name, double seconds,
              std::vector<std::string> more) {
-    std::vector<std::string> command = {
-        standin("workload"), "--threads",  threads,  "--seconds", std::to_string(seconds),
-        "--memory-kinds",    "--failures", "--name", name};
+    std::vector<std::string> command = {standin("workload"),
+                                        "--threads",
+                                        cuda_starvation_threads,
+                                        "--seconds",
+                                        std::to_string(seconds),
+                                        "--memory-kinds",
+                                        "--failures",
+                                        "--name",
+                                        name};
     command.insert(command.end(), more.begin(), more.end());
     return Process(command, {{"STANDIN_TRUTH_DIR", truth.path().string()}});
 }
@@ -140,7 +146,8 @@ void starve(const std::string &mode, const std::string &config, double seconds) 
                    page.sum("gpusnoop_probe_stale_calls_total") +
                    page.sum("gpusnoop_probe_events_lost_total");
     });
-    WARN(lost(page) << " of " << page.sum("gpusnoop_probe_entries_total") << " records were lost");
+    WARN(cuda_starvation_lost(page)
+         << " of " << page.sum("gpusnoop_probe_entries_total") << " records were lost");
     CHECK_FALSE(page.has("gpusnoop_cuda_memory_outstanding_bytes", {{"comm", ender}}));
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 // A process that does nothing but keep the library in use, so that it is attached to before the
 // processes of the test start.
-Process hold_library(const Exporter &exporter) {
+Process cuda_hold_library(const Exporter &exporter) {
     Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
@@ -51,13 +51,13 @@ void check_nvcc_program(const Exporter &exporter, const std::string &program,
 }  // namespace
 
 TEST_CASE("every counter equals the library's own, for four processes with four threads each",
-          "[kernel][modes][slow-by-perf]") {
+          "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const std::string endings = GENERATE("auto", "exits");
     CAPTURE(mode, endings);
     const Exporter exporter(config_for(mode, endings));
-    const Process holder = hold_library(exporter);
+    const Process holder = cuda_hold_library(exporter);
     // The pairs attach the return end first, so a call of another program can be cut in half by it;
     // after that there must be none.
     const double unmatched_before = exporter.scrape().sum("gpusnoop_probe_unmatched_returns_total");
@@ -120,7 +120,7 @@ TEST_CASE("every counter equals the library's own, for four processes with four 
 }
 
 TEST_CASE("a program that nvcc compiled is counted by kernel and shape",
-          "[kernel][modes][slow-by-perf]") {
+          "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     if (!std::filesystem::exists(standin("nvcc/vector_add"))) {
         missing("nvcc, to build CUDA programs");

@@ -59,7 +59,7 @@ TEST_CASE("a library is found in a process whose first thread has ended", "[kern
 }
 
 TEST_CASE("a library that is overwritten in place is detached from, and attached to again",
-          "[kernel]") {
+          "[kernel][core]") {
     require_bpf();
     const Exporter exporter;
     const TemporaryDirectory directory;

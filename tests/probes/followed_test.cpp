@@ -90,20 +90,20 @@ private:
     std::vector<std::pair<follow_record, std::string>> records_;
 };
 
-Process lives(std::vector<std::string> steps) {
+Process followed_lives(std::vector<std::string> steps) {
     steps.insert(steps.begin(), standin("lives"));
     return Process(std::move(steps));
 }
 
 // Has the libraries attached to from the start.
-Process hold() {
-    Process holder = lives({"name", "holder", "wait"});
+Process followed_hold() {
+    Process holder = followed_lives({"name", "holder", "wait"});
     holder.wait_for_output("waiting 1");
     return holder;
 }
 
 // The processes that it has said are idle.
-std::vector<pid_t> idle(const Process &process, std::size_t expected) {
+std::vector<pid_t> followed_idle(const Process &process, std::size_t expected) {
     std::vector<pid_t> pids;
     eventually("all children to be idle", [&] {
         pids.clear();
@@ -118,7 +118,7 @@ std::vector<pid_t> idle(const Process &process, std::size_t expected) {
     return pids;
 }
 
-probes::TargetsConfig named(const std::string &comm) {
+probes::TargetsConfig followed_named(const std::string &comm) {
     probes::TargetsConfig targets;
     targets.gpu_processes = false;
     targets.comms = {comm};
@@ -132,17 +132,18 @@ TEST_CASE("a process is followed from its first CUDA call on, and what it starts
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const Process holder = hold();
+    const Process holder = followed_hold();
     Follower follower(attached_by(mode));
-    Process process = lives({"name", "root", "idle", "1", "wait", "cuda", "idle", "2", "family",
-                             "caller", "orphan", "execs", "3", "wait", "exec", "wait"});
+    Process process =
+        followed_lives({"name", "root", "idle", "1", "wait", "cuda", "idle", "2", "family",
+                        "caller", "orphan", "execs", "3", "wait", "exec", "wait"});
     process.wait_for_output("waiting 1");
     CHECK(follower.role(process.pid()).empty());
-    const pid_t early = idle(process, 1).front();
+    const pid_t early = followed_idle(process, 1).front();
     CHECK(follower.role(early).empty());
     process.signal(SIGUSR1);
     process.wait_for_output("waiting 2");
-    const std::vector<pid_t> children = idle(process, 7);
+    const std::vector<pid_t> children = followed_idle(process, 7);
     follower.wait_for(process.pid(), "gpu");
     follower.wait_for(early, "worker");  // found by its parent
     std::size_t callers = 0;
@@ -184,17 +185,17 @@ TEST_CASE("processes that the configuration names are followed, and their descen
     require_bpf();
     const bool descendants = GENERATE(true, false);
     CAPTURE(descendants);
-    Process before = lives({"name", "of_config", "family", "wait"});
+    Process before = followed_lives({"name", "of_config", "family", "wait"});
     before.wait_for_output("waiting 1");
-    Follower follower("", {.descendants = descendants}, named("of_con[f]ig"));
+    Follower follower("", {.descendants = descendants}, followed_named("of_con[f]ig"));
     CHECK(follower.role(before.pid()) == "gpu");
-    for (const pid_t child : idle(before, 2)) {
+    for (const pid_t child : followed_idle(before, 2)) {
         CHECK(follower.role(child) == "gpu");  // they have the name
     }
-    Process other = lives({"name", "other", "cuda", "idle", "1", "wait"});
+    Process other = followed_lives({"name", "other", "cuda", "idle", "1", "wait"});
     other.wait_for_output("waiting 1");
     CHECK(follower.role(other.pid()).empty());
-    CHECK(follower.role(idle(other, 1).front()).empty());
+    CHECK(follower.role(followed_idle(other, 1).front()).empty());
     before.signal(SIGKILL);
     (void)before.wait();
     follower.wait_for(before.pid(), "");
@@ -202,15 +203,15 @@ TEST_CASE("processes that the configuration names are followed, and their descen
 
 TEST_CASE("without descendants, only GPU processes are followed", "[kernel]") {
     require_bpf();
-    const Process holder = hold();
+    const Process holder = followed_hold();
     Follower follower("", {.descendants = false});
-    Process process = lives({"idle", "1", "wait", "cuda", "family", "caller", "wait"});
+    Process process = followed_lives({"idle", "1", "wait", "cuda", "family", "caller", "wait"});
     process.wait_for_output("waiting 1");
     process.signal(SIGUSR1);
     process.wait_for_output("waiting 2");
     follower.wait_for(process.pid(), "gpu");
     std::size_t gpu = 0;
-    for (const pid_t child : idle(process, 4)) {
+    for (const pid_t child : followed_idle(process, 4)) {
         gpu += follower.role(child) == "gpu" ? 1 : 0;
     }
     CHECK(gpu == 1);

@@ -20,7 +20,7 @@ std::string library() {
 }
 
 // Addresses by symbol.
-std::map<std::string, std::string> symbols(std::vector<std::string> command) {
+std::map<std::string, std::string> symbols_of_libraries(std::vector<std::string> command) {
     command.push_back(library());
     const Finished nm = run(std::move(command));
     REQUIRE(nm.code == 0);
@@ -41,7 +41,7 @@ std::map<std::string, std::string> symbols(std::vector<std::string> command) {
 }  // namespace
 
 TEST_CASE("the library of functions has every symbol that the tests configure") {
-    const auto exported = symbols({"nm", "-D", "--defined-only"});
+    const auto exported = symbols_of_libraries({"nm", "-D", "--defined-only"});
     for (const CallsFunction &function : calls_functions()) {
         CAPTURE(function.name);
         CHECK(exported.contains(function.symbol));
@@ -89,7 +89,7 @@ TEST_CASE("the library of functions has the jumps that the tests are about") {
     CHECK(count(choose, "jmp *%") == 1);
     CHECK(count(choose, "ret \n") > 3);
     CHECK(count(code_of("_ZN5calls4failEi"), "ret \n") == 0);
-    const auto all = symbols({"nm", "--defined-only"});
+    const auto all = symbols_of_libraries({"nm", "--defined-only"});
     CHECK(all.contains("_ZN5calls6rarelyEl.cold"));
     CHECK(all.contains("_ZN5calls9may_throwEb.cold"));
 }

@@ -18,14 +18,14 @@ using namespace harness;
 namespace {
 
 // Of the lines that ranks.cpp names.
-struct Truth {
+struct FunctionsNcclTruth {
     std::map<Labels, std::pair<double, double>> done;
     std::map<Labels, double> sequences;
     double operations = 0;
     double bytes = 0;
     double failures = 0;
 
-    explicit Truth(const std::string &output) {
+    explicit FunctionsNcclTruth(const std::string &output) {
         std::istringstream lines(output);
         for (std::string line; std::getline(lines, line);) {
             std::istringstream words(line);
@@ -83,7 +83,7 @@ void check_ranks(const std::string &mode, const std::filesystem::path &library, 
     exporter.wait_until_attached_to(library);
     write_file(directory / "go", "");
     ranks.wait_for_output("holding");
-    const Truth truth(ranks.output());
+    const FunctionsNcclTruth truth(ranks.output());
     REQUIRE(truth.done.size() > static_cast<std::size_t>(130 * rounds));
 
     const Labels of = {{"comm", "ranks"}, {"library", library.filename()}};
@@ -118,7 +118,7 @@ void check_ranks(const std::string &mode, const std::filesystem::path &library, 
 }  // namespace
 
 TEST_CASE("NCCL's operations and bytes are those of their arguments, by communicator and rank",
-          "[kernel][modes]") {
+          "[kernel][core][modes]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -27,7 +27,8 @@ std::string slowly_drained() {
     return text + "  ring_bytes: 4KiB\n  drain_interval: 1s\n";
 }
 
-std::vector<std::string> calls(const std::string &comm, const std::vector<std::string> &more) {
+std::vector<std::string> functions_pressure_calls(const std::string &comm,
+                                                  const std::vector<std::string> &more) {
     std::vector<std::string> command{standin("calls"), "--scenario", "mix", "--name", comm};
     command.insert(command.end(), more.begin(), more.end());
     return command;
@@ -43,11 +44,11 @@ TEST_CASE("a process that starts while calls are lost, and ends soon, has its na
     exporter.wait_until_attached_to(standin("libcalls.so.1"));
     for (int round = 0; round < 5; round++) {
         exporter.process().signal(SIGSTOP);
-        REQUIRE(run(calls("loud", {"--iterations", "1000"})).code == 0);
+        REQUIRE(run(functions_pressure_calls("loud", {"--iterations", "1000"})).code == 0);
         // Their first calls find the ring full.
         std::vector<Process> brief;
         for (int i = 0; i < 4; i++) {
-            brief.emplace_back(calls("brief", {"--until-stopped"}));
+            brief.emplace_back(functions_pressure_calls("brief", {"--until-stopped"}));
         }
         sleep_for(200);
         // It drains the ring once, which has room for their next calls then. When it reads those,

@@ -39,7 +39,7 @@ inline std::string one(const std::string &mode) {
 }
 inline const std::set<std::string> in_one = {"calls_outer", "calls_find", "calls::plain"};
 
-inline std::string other(const std::string &mode) {
+inline std::string other_library(const std::string &mode) {
     return only_groups(mode) + staying + R"(
     mixed: {libraries: ["libcalls.so*"], functions: [calls_inner, calls_recurse]}
     comes: {libraries: ["libcalls.so*"], functions: [calls_eight, _ZNK5calls6Square4areaEv]}

@@ -25,7 +25,7 @@ TEST_CASE("while threads call, functions come and go, and those that stay lose n
                calls(page, "counted", "calls_find") > 0;
     });
     for (int i = 0; i < 3; i++) {
-        reload(exporter, other(mode));
+        reload(exporter, other_library(mode));
         eventually("what came to be counted",
                    [&, before = calls(exporter.scrape(), "counted", "calls_eight")] {
                        return calls(exporter.scrape(), "counted", "calls_eight") > before;
@@ -36,7 +36,7 @@ TEST_CASE("while threads call, functions come and go, and those that stay lose n
                        return calls(exporter.scrape(), "counted", "calls_find") > before;
                    });
     }
-    reload(exporter, other(mode));
+    reload(exporter, other_library(mode));
     (void)exporter.scrape();
     const Page after = exporter.scrape();
     for (const std::string &name : in_other) {

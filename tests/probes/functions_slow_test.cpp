@@ -71,7 +71,7 @@ Told as_lines(const std::vector<Json> &calls) {
     return told;
 }
 
-std::vector<Json> document(const Exporter &exporter, const std::string &query) {
+std::vector<Json> functions_slow_document(const Exporter &exporter, const std::string &query) {
     const HttpAnswer answer = http(exporter.port(), "/api/v1/slow_calls" + query);
     REQUIRE(answer.status == 200);
     const Json json = Json::parse(answer.body);
@@ -85,7 +85,7 @@ std::vector<Json> wait_for_slow(const Exporter &exporter, const std::string &com
     eventually("the stacks of slow calls to be known", [&] {
         const double slow =
             exporter.scrape().sum("gpusnoop_function_slow_calls_total", {{"comm", comm}});
-        calls = document(exporter, "?comm=" + comm);
+        calls = functions_slow_document(exporter, "?comm=" + comm);
         return slow >= 20 && static_cast<double>(calls.size()) == slow &&
                std::ranges::none_of(calls,
                                     [](const Json &call) { return call["stack"].is_null(); });
@@ -93,7 +93,7 @@ std::vector<Json> wait_for_slow(const Exporter &exporter, const std::string &com
     return calls;
 }
 
-std::string config(const std::string &mode, const std::string &sinks) {
+std::string functions_slow_config(const std::string &mode, const std::string &sinks) {
     return only_groups(mode) + R"(
     sleepers:
       libraries: ["libcalls.so*"]
@@ -107,7 +107,7 @@ std::string config(const std::string &mode, const std::string &sinks) {
 )" + sinks;
 }
 
-Process hold_library(const Exporter &exporter) {
+Process functions_slow_hold_library(const Exporter &exporter) {
     Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
     exporter.wait_until_attached_to(standin("libcalls.so.1"));
     return holder;
@@ -119,7 +119,7 @@ Process run_sleeping(const std::string &comm) {
     return run;
 }
 
-std::vector<std::string> functions_of(const Json &call) {
+std::vector<std::string> functions_slow_functions_of(const Json &call) {
     std::vector<std::string> names;
     for (const Json &frame : call["stack"]) {
         // Each is in a file: the kernel's trampoline would not be.
@@ -141,14 +141,14 @@ bool has_in_order(const std::vector<std::string> &names, const std::vector<std::
     return true;
 }
 
-void check_call(const Json &call, pid_t pid, const std::string &comm) {
+void functions_slow_check_call(const Json &call, pid_t pid, const std::string &comm) {
     INFO(call.dump(1));
     CHECK(call["pid"] == pid);
     CHECK(call["tid"] != pid);
     CHECK(call["comm"] == comm);
     CHECK(call["library"] == "libcalls.so.1");
     CHECK(call["duration_seconds"] >= 0.05);
-    const std::vector<std::string> names = functions_of(call);
+    const std::vector<std::string> names = functions_slow_functions_of(call);
     REQUIRE_FALSE(names.empty());
     CHECK(names.front() != call["function"]);
     CHECK(call["stack"][0]["module"] == "calls");
@@ -168,7 +168,7 @@ std::uint64_t entered(const CallsTruth &truth) {
 }  // namespace
 
 TEST_CASE("slow calls are told with their arguments and who made them, to the page and all sinks",
-          "[kernel][modes]") {
+          "[kernel][core][modes]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -177,21 +177,21 @@ TEST_CASE("slow calls are told with their arguments and who made them, to the pa
     const Receiver tcp_receiver(std::uint16_t{0});
     const std::string slow_file = directory / "slow.jsonl";
     const std::string all_file = directory / "all.jsonl";
-    const Exporter exporter(
-        config(mode, "sinks:\n  - {type: file, path: " + slow_file +
-                         ", name: slow}\n  - {type: file, path: " + all_file +
-                         ", name: all, events: all}\n  - {type: unix, name: unix, path: " +
-                         (directory / "socket").string() +
-                         "}\n  - {type: tcp, name: tcp, address: \"127.0.0.1:" +
-                         std::to_string(tcp_receiver.port()) + "\"}\n"));
-    const Process holder = hold_library(exporter);
+    const Exporter exporter(functions_slow_config(
+        mode, "sinks:\n  - {type: file, path: " + slow_file +
+                  ", name: slow}\n  - {type: file, path: " + all_file +
+                  ", name: all, events: all}\n  - {type: unix, name: unix, path: " +
+                  (directory / "socket").string() +
+                  "}\n  - {type: tcp, name: tcp, address: \"127.0.0.1:" +
+                  std::to_string(tcp_receiver.port()) + "\"}\n"));
+    const Process holder = functions_slow_hold_library(exporter);
     const Process run = run_sleeping("sleeping");
     const Told truth = slow_lines(run.output());
 
     const std::vector<Json> slow = wait_for_slow(exporter, "sleeping");
     CHECK(as_lines(slow) == truth);
     for (const Json &call : slow) {
-        check_call(call, run.pid(), "sleeping");
+        functions_slow_check_call(call, run.pid(), "sleeping");
     }
     CHECK(std::ranges::is_sorted(slow, std::ranges::greater{},
                                  [](const Json &call) { return call["time"]; }));
@@ -268,18 +268,18 @@ TEST_CASE("functions that a reload makes slow are told of as well, and others no
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const std::string told = config(mode, "");
+    const std::string told = functions_slow_config(mode, "");
     std::string untold = told;
     untold.replace(untold.find("slow_threshold: 50ms"), 20, "slow_threshold: none");
     const Exporter exporter(untold);
-    const Process holder = hold_library(exporter);
+    const Process holder = functions_slow_hold_library(exporter);
     const Process before = run_sleeping("before");
     reload(exporter, told);
     const Process during = run_sleeping("during");
     const std::vector<Json> slow = wait_for_slow(exporter, "during");
     CHECK(as_lines(slow) == slow_lines(during.output()));
     for (const Json &call : slow) {
-        check_call(call, during.pid(), "during");
+        functions_slow_check_call(call, during.pid(), "during");
     }
     reload(exporter, untold);
     const Process after = run_sleeping("after");
@@ -287,8 +287,8 @@ TEST_CASE("functions that a reload makes slow are told of as well, and others no
     (void)exporter.wait_for("gpusnoop_function_calls_total",
                             {{"comm", "after"}, {"function", "calls_sleep"}},
                             static_cast<double>(truth.at("calls_sleep").returned));
-    CHECK(document(exporter, "?comm=before").empty());
-    CHECK(document(exporter, "?comm=after").empty());
+    CHECK(functions_slow_document(exporter, "?comm=before").empty());
+    CHECK(functions_slow_document(exporter, "?comm=after").empty());
     CHECK(exporter.scrape().sum("gpusnoop_slow_call_details_lost_total") == 0);
 }
 
@@ -298,8 +298,8 @@ TEST_CASE("a receiver that comes back gets what happened meanwhile", "[kernel]")
     const std::string path = directory / "socket";
     auto receiver = std::make_unique<Receiver>(path);
     const Exporter exporter(
-        config("auto", "sinks: [{type: unix, name: unix, path: " + path + "}]\n"));
-    const Process holder = hold_library(exporter);
+        functions_slow_config("auto", "sinks: [{type: unix, name: unix, path: " + path + "}]\n"));
+    const Process holder = functions_slow_hold_library(exporter);
     const Process first = run_sleeping("first");
     const auto before = wait_for_slow(exporter, "first").size();
     eventually("the first events", [&] { return receiver->lines().size() >= before; });
@@ -325,7 +325,7 @@ TEST_CASE("slow calls that find no room are counted and shown, without what ther
     const std::string sink = "sinks: [{type: file, name: full, path: /dev/full}]\n";
     const Exporter exporter(calls_config({.slow_threshold = "1ns"}) +
                             "  slow_calls: {ring_bytes: 4KiB, log_per_second: 1}\n" + sink);
-    const Process holder = hold_library(exporter);
+    const Process holder = functions_slow_hold_library(exporter);
     const Finished run = harness::run({standin("calls"), "--scenario", "mix", "--name", "many",
                                        "--threads", "4", "--iterations", "1000"});
     REQUIRE(run.code == 0);
@@ -340,7 +340,7 @@ TEST_CASE("slow calls that find no room are counted and shown, without what ther
     CHECK(page.sum("gpusnoop_slow_call_details_lost_total", {{"reason", "ring_full"}}) > 0);
     CHECK(page.sum("gpusnoop_slow_calls_not_logged_total") > 0);
     check_account_at_rest(exporter);
-    CHECK(document(exporter, "?comm=many").size() == 100);
+    CHECK(functions_slow_document(exporter, "?comm=many").size() == 100);
     // Nobody takes the events: what waits and what is lost is all there is.
     CHECK(page.sum("gpusnoop_sink_events_total", {{"sink", "full"}}) == 0);
 }
@@ -349,9 +349,10 @@ TEST_CASE("a sink of all calls can have them when they begin, too", "[kernel]") 
     require_bpf();
     const TemporaryDirectory directory;
     const std::string file = directory / "calls.jsonl";
-    const Exporter exporter(config("auto", "sinks:\n  - {type: file, path: " + file +
-                                               ", events: all, entries: true, name: entries}\n"));
-    const Process holder = hold_library(exporter);
+    const Exporter exporter(
+        functions_slow_config("auto", "sinks:\n  - {type: file, path: " + file +
+                                          ", events: all, entries: true, name: entries}\n"));
+    const Process holder = functions_slow_hold_library(exporter);
     const Process run = run_sleeping("sleeping");
     const CallsTruth counts = parse_calls(run.output());
     const std::uint64_t calls = entered(counts) + counts.at("calls_callback").entered;

@@ -31,7 +31,7 @@ bool attaches_to_driver() {
 }
 
 // Runs a workload and compares the page with what the library counted.
-void check_workload(const Exporter &exporter, const std::vector<std::string> &amount) {
+void guest_check_workload(const Exporter &exporter, const std::vector<std::string> &amount) {
     Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
     wait_until_attached(exporter, attaches_to_driver());
     const double unmatched = exporter.scrape().sum("gpusnoop_probe_unmatched_returns_total");
@@ -80,14 +80,14 @@ TEST_CASE("system calls are traced where this kernel is here for", "[.guest]") {
 
 TEST_CASE("CUDA calls are counted as the library counts them, and what graphs run", "[.guest]") {
     const Exporter exporter(attached_by(best_mode()));
-    check_workload(exporter, {"--threads", "4", "--iterations", "100"});
+    guest_check_workload(exporter, {"--threads", "4", "--iterations", "100"});
     check_graphs(exporter, "mixed", "mixed", {"--threads", "2", "--iterations", "30"},
                  attaches_to_driver());
 }
 
 TEST_CASE("16 threads on few CPUs lose no count in 20 s", "[.guest]") {
     const Exporter exporter(attached_by(best_mode()));
-    check_workload(exporter, {"--threads", "16", "--seconds", "20"});
+    guest_check_workload(exporter, {"--threads", "16", "--seconds", "20"});
 }
 
 TEST_CASE("calls of functions are counted as the functions count them", "[.guest]") {

@@ -19,8 +19,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr auto exits = "gpusnoop_host_process_exits_total";
-constexpr auto signals = "gpusnoop_host_signals_total";
+constexpr auto host_attribution_exits = "gpusnoop_host_process_exits_total";
+constexpr auto host_attribution_signals = "gpusnoop_host_signals_total";
 
 const std::string all_by_pid =
     "host: {time: {enabled: true}, life: {enabled: true, keep: 1000}, tasks: {enabled: true}, "
@@ -28,13 +28,13 @@ const std::string all_by_pid =
     "{enabled: true}, memory: {enabled: true}, net: {enabled: true}}\nlabels: {pid: true}\nseries: "
     "{retention: 10s}\n";
 
-Process lives(std::vector<std::string> steps) {
+Process host_attribution_lives(std::vector<std::string> steps) {
     steps.insert(steps.begin(), standin("lives"));
     return Process(std::move(steps));
 }
 
 // The processes that it has said are idle.
-std::set<std::string> idle(const Process &process, std::size_t expected) {
+std::set<std::string> host_attribution_idle(const Process &process, std::size_t expected) {
     std::set<std::string> pids;
     eventually("all children to be idle", [&] {
         pids.clear();
@@ -99,20 +99,21 @@ TEST_CASE("only followed processes have series of the host probes, and a worker'
     require_bpf();
     // The exporter's name does not make it followed, nor those of its children.
     Exporter exporter(all_by_pid + "targets: {comms: [\"gpusnoop_expor*\"]}\n");
-    const Process holder = lives({"name", "holder", "wait"});
+    const Process holder = host_attribution_lives({"name", "holder", "wait"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    const Process bystander = lives(activity({"name", "bystander"}));
-    const Process root = lives(activity({"name", "root", "allocate", "64", "call", "cudaMemset"}));
+    const Process bystander = host_attribution_lives(activity({"name", "bystander"}));
+    const Process root =
+        host_attribution_lives(activity({"name", "root", "allocate", "64", "call", "cudaMemset"}));
     bystander.wait_for_output("waiting 1");
     root.wait_for_output("waiting 1");
-    const std::set<std::string> workers = idle(root, 4);
-    std::set<std::string> others = idle(bystander, 4);
+    const std::set<std::string> workers = host_attribution_idle(root, 4);
+    std::set<std::string> others = host_attribution_idle(bystander, 4);
     others.merge(children_of(exporter.process().pid()));
     others.insert({id_of(bystander), id_of(holder), id_of(exporter.process())});
 
     // All of what root has done is there, by its own count.
-    const Page page =
-        exporter.wait_for(exits, {{"comm", "root"}, {"role", "worker"}}, 2 + 1 + 2 + 1);
+    const Page page = exporter.wait_for(host_attribution_exits,
+                                        {{"comm", "root"}, {"role", "worker"}}, 2 + 1 + 2 + 1);
     CHECK(page.sum("gpusnoop_host_process_starts_total", {{"comm", "root"}}) ==
           1 + 4 + 2 + 1 + 2 + 1);
     for (const auto &[family, role] : std::vector<std::pair<std::string, std::string>>{
@@ -136,7 +137,7 @@ TEST_CASE("only followed processes have series of the host probes, and a worker'
     }
     CHECK(samples_of(exporter, others).empty());
     for (const auto *const comm : {"bystander", "holder"}) {
-        CHECK_FALSE(page.has(exits, {{"comm", comm}}));
+        CHECK_FALSE(page.has(host_attribution_exits, {{"comm", comm}}));
     }
 
     // One without children: they would end with it.
@@ -161,12 +162,14 @@ TEST_CASE("only followed processes have series of the host probes, and a worker'
 TEST_CASE("a process with the id of an ended one has nothing of its series", "[kernel]") {
     require_bpf();
     const Exporter exporter(all_by_pid);
-    const Process holder = lives({"name", "holder", "wait"});
+    const Process holder = host_attribution_lives({"name", "holder", "wait"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    Process first = lives({"name", "first", "allocate", "64", "signal", "12", "5", "exit", "1"});
+    Process first = host_attribution_lives(
+        {"name", "first", "allocate", "64", "signal", "12", "5", "exit", "1"});
     const std::string id = id_of(first);
     CHECK(first.wait() == 1);
-    (void)exporter.wait_for(exits, {{"comm", "first"}, {"pid", id}, {"cause", "1"}}, 1);
+    (void)exporter.wait_for(host_attribution_exits,
+                            {{"comm", "first"}, {"pid", id}, {"cause", "1"}}, 1);
     const auto before = samples_of(exporter, {id});
 
     // It is not followed.
@@ -175,7 +178,7 @@ TEST_CASE("a process with the id of an ended one has nothing of its series", "[k
     second.wait_for_output("waiting 1");
     ::sleep(2);  // by then the exporter has looked for processes to follow
     CHECK(samples_of(exporter, {id}) == before);
-    CHECK_FALSE(exporter.scrape().has(exits, {{"comm", "second"}}));
+    CHECK_FALSE(exporter.scrape().has(host_attribution_exits, {{"comm", "second"}}));
     second.signal(SIGKILL);
     (void)second.wait();
 
@@ -185,11 +188,12 @@ TEST_CASE("a process with the id of an ended one has nothing of its series", "[k
                                        "signal", "12", "3", "call", "cudaMemset", "exit", "7"});
     REQUIRE(third.pid() == first.pid());
     CHECK(third.wait() == 7);
-    const Page page = exporter.wait_for(exits, {{"comm", "third"}, {"pid", id}, {"cause", "7"}}, 1);
-    CHECK(page.sum(exits, {{"pid", id}}) == 2);
-    CHECK(page.sum(exits, {{"comm", "first"}, {"pid", id}, {"cause", "1"}}) == 1);
-    CHECK(page.sum(signals, {{"comm", "first"}, {"pid", id}}) == 5);
-    CHECK(page.sum(signals, {{"comm", "third"}, {"pid", id}}) == 3);
+    const Page page = exporter.wait_for(host_attribution_exits,
+                                        {{"comm", "third"}, {"pid", id}, {"cause", "7"}}, 1);
+    CHECK(page.sum(host_attribution_exits, {{"pid", id}}) == 2);
+    CHECK(page.sum(host_attribution_exits, {{"comm", "first"}, {"pid", id}, {"cause", "1"}}) == 1);
+    CHECK(page.sum(host_attribution_signals, {{"comm", "first"}, {"pid", id}}) == 5);
+    CHECK(page.sum(host_attribution_signals, {{"comm", "third"}, {"pid", id}}) == 3);
     Json ends;
     eventually("what both held", [&] {
         ends = Json::array();

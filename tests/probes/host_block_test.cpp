@@ -20,8 +20,8 @@ using namespace harness;
 
 namespace {
 
-constexpr auto durations = "gpusnoop_host_block_io_duration_seconds";
-constexpr auto bytes = "gpusnoop_host_block_io_bytes_total";
+constexpr auto host_block_durations = "gpusnoop_host_block_io_duration_seconds";
+constexpr auto host_block_bytes = "gpusnoop_host_block_io_bytes_total";
 
 // The field of /sys/block/NAME/stat (Documentation/block/stat.rst).
 double device_count(const std::string &name, int field) {
@@ -50,17 +50,17 @@ void check_requests(const Page &page, const Labels &of, const std::vector<Reques
         total += count * block;
         largest = std::max(largest, block);
     }
-    const double missing = requests - page.sum(std::string(durations) + "_count", of);
+    const double missing = requests - page.sum(std::string(host_block_durations) + "_count", of);
     CHECK(missing >= 0);
     CHECK(missing <= left_out);
-    const double missing_bytes = total - page.sum(bytes, of);
+    const double missing_bytes = total - page.sum(host_block_bytes, of);
     CHECK(missing_bytes >= 0);
     CHECK(missing_bytes <= missing * largest);
 }
 
 }  // namespace
 
-TEST_CASE("block requests are counted, each with its time and its bytes", "[kernel]") {
+TEST_CASE("block requests are counted, each with its time and its bytes", "[kernel][core]") {
     require_bpf();
     const auto disk = LoopDevice::make(64U << 20U);
     if (!disk) {
@@ -87,7 +87,7 @@ TEST_CASE("block requests are counted, each with its time and its bytes", "[kern
     check_requests(page, with("read"), {{500, 4096}});
     check_requests(page, with("write"), {{200, 65536}});
     check_requests(page, of, {{500, 4096}, {200, 65536}});
-    CHECK(page.sum(std::string(durations) + "_sum", of) > 0);
+    CHECK(page.sum(std::string(host_block_durations) + "_sum", of) > 0);
     // The device's own account.
     CHECK(device_count(disk->name(), 0) - reads_before == 500);
     CHECK(device_count(disk->name(), 4) - writes_before == 200);
@@ -130,13 +130,13 @@ TEST_CASE("block requests of a worker, and of processes that end at once, count"
     double counted = 0;
     eventually("the requests of eight workers to be counted", [&] {
         const Page page = exporter.scrape();
-        counted = page.sum(std::string(durations) + "_count", of);
+        counted = page.sum(std::string(host_block_durations) + "_count", of);
         return counted + left_out_runs(page, "host_block") >= 160;
     });
     check_requests(exporter.scrape(), of, {{160, 4096}});
     // Nor does the end of the workers count again, while they are forgotten.
     std::this_thread::sleep_for(std::chrono::seconds(4));
-    CHECK(exporter.scrape().sum(bytes, of) == counted * 4096);
+    CHECK(exporter.scrape().sum(host_block_bytes, of) == counted * 4096);
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
 }
@@ -167,7 +167,7 @@ TEST_CASE("block requests are those of whoever made them, beside others and by e
     const Labels of = {{"comm", "lives"}, {"device", disk->name()}};
     const Page page = exporter.scrape();
     check_requests(page, of, {{400, 4096}, {300, 4096}, {100, 8192}});
-    CHECK(page.sum(bytes, {{"device", disk->name()}}) == page.sum(bytes, of));
+    CHECK(page.sum(host_block_bytes, {{"device", disk->name()}}) == page.sum(host_block_bytes, of));
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
 }
@@ -234,12 +234,12 @@ TEST_CASE("what an ended process did counts once, however long nobody waits for 
     Process process({standin("lives"), "unwaited", disk->path(), "4096", "50", "wait"});
     const Labels of = {{"device", disk->name()}};
     eventually("the requests of the child",
-               [&] { return exporter.scrape().sum(bytes, of) == 50 * 4096; });
+               [&] { return exporter.scrape().sum(host_block_bytes, of) == 50 * 4096; });
     // The exporter forgets the child half a minute after its end; the kernel has not, by then.
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(40);
     while (std::chrono::steady_clock::now() < until) {
         std::this_thread::sleep_for(std::chrono::seconds(1));
-        REQUIRE(exporter.scrape().sum(bytes, of) == 50 * 4096);
+        REQUIRE(exporter.scrape().sum(host_block_bytes, of) == 50 * 4096);
     }
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);

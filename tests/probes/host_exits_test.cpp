@@ -19,9 +19,10 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr auto enabled = "host: {life: {enabled: true, keep: 1000}}\n";
+constexpr auto host_exits_enabled = "host: {life: {enabled: true, keep: 1000}}\n";
 
-Process lives(const std::vector<std::string> &steps, const Process::Environment &environment = {}) {
+Process host_exits_lives(const std::vector<std::string> &steps,
+                         const Process::Environment &environment = {}) {
     std::vector<std::string> command = {standin("lives")};
     command.insert(command.end(), steps.begin(), steps.end());
     return Process(std::move(command), environment);
@@ -48,7 +49,7 @@ Json wait_for_exits(const Exporter &exporter, const std::string &comm, std::size
     return exits;
 }
 
-void check_call(const Json &exit, const std::string &function, bool is_in_flight) {
+void host_exits_check_call(const Json &exit, const std::string &function, bool is_in_flight) {
     CAPTURE(exit.dump());
     CHECK(exit.at("last_cuda_call").at("function") == function);
     CHECK(exit.at("last_cuda_call").at("in_flight") == is_in_flight);
@@ -72,20 +73,21 @@ TEST_CASE("an ended process has its last CUDA call and the device memory that it
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const Exporter exporter(attached_by(mode) + enabled);
-    const Process holder = lives({"name", "holder", "wait"});
+    const Exporter exporter(attached_by(mode) + host_exits_enabled);
+    const Process holder = host_exits_lives({"name", "holder", "wait"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     if (mode != "perf") {  // which attaches to the runtime alone
         exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
     }
 
     // Its children make no call, or one of their own.
-    Process ends = lives({"name", "ends", "allocate", "1000003", "allocate", "500009", "pinned",
+    Process ends =
+        host_exits_lives({"name", "ends", "allocate", "1000003", "allocate", "500009", "pinned",
                           "7777", "free", "exits", "4", "1", "call", "cudaMemset", "exit", "3"});
     CHECK(ends.wait() == 3);
     const Json exits = wait_for_exits(exporter, "ends", 2);
     CHECK(exits[0].at("cause") == "3");
-    check_call(exits[0], "cudaMemset", false);
+    host_exits_check_call(exits[0], "cudaMemset", false);
     CHECK(bytes_in(exits[0].at("device_memory")) == 500'009);
     CHECK(exits[0].at("device_memory").at("complete") == true);
     CHECK(exits[1].at("role") == "worker");
@@ -94,31 +96,33 @@ TEST_CASE("an ended process has its last CUDA call and the device memory that it
     CHECK(exits[1].at("device_memory").is_null());
 
     // The call that began last, whichever thread made it, and whether it has ended or not.
-    Process killed = lives({"name", "killed", "allocate", "4099", "hang", "cudaMemcpy", "hang",
-                            "cudaMemset", "hang", "cudaDeviceSynchronize", "wait"});
+    Process killed =
+        host_exits_lives({"name", "killed", "allocate", "4099", "hang", "cudaMemcpy", "hang",
+                          "cudaMemset", "hang", "cudaDeviceSynchronize", "wait"});
     killed.wait_for_output("waiting 1");
     killed.signal(SIGKILL);
     CHECK(killed.wait() == 128 + SIGKILL);
     const Json of_killed = wait_for_exits(exporter, "killed", 1);
     CHECK(of_killed[0].at("cause") == "SIGKILL");
-    check_call(of_killed[0], "cudaDeviceSynchronize", true);
+    host_exits_check_call(of_killed[0], "cudaDeviceSynchronize", true);
     CHECK(bytes_in(of_killed[0].at("device_memory")) == 4'099);
-    Process later = lives({"name", "later", "allocate", "4096", "hang", "cudaMemset", "allocate",
-                           "8191", "exit", "0"});
+    Process later = host_exits_lives({"name", "later", "allocate", "4096", "hang", "cudaMemset",
+                                      "allocate", "8191", "exit", "0"});
     CHECK(later.wait() == 0);
     const Json of_later = wait_for_exits(exporter, "later", 1);
-    check_call(of_later[0], "cudaMalloc", false);
+    host_exits_check_call(of_later[0], "cudaMalloc", false);
     CHECK(bytes_in(of_later[0].at("device_memory")) == 4'096 + 8'191);
 
     // Of a GPU process's children, one has made a call, and one has become another program.
-    Process parent = lives({"name", "parent", "allocate", "64", "execs", "1", "caller", "wait"});
+    Process parent =
+        host_exits_lives({"name", "parent", "allocate", "64", "execs", "1", "caller", "wait"});
     parent.wait_for_output("waiting 1");
     parent.wait_for_output("idle ");
     parent.signal(SIGKILL);
     (void)parent.wait();
     const Json of_parent = wait_for_exits(exporter, "parent", 2);
     for (const Json &exit : of_parent) {
-        check_call(exit, "cudaMalloc", false);
+        host_exits_check_call(exit, "cudaMalloc", false);
     }
     CHECK(bytes_in(of_parent[0].at("device_memory")) + bytes_in(of_parent[1].at("device_memory")) ==
           64 + 1);
@@ -137,14 +141,14 @@ TEST_CASE("an ended process has its last CUDA call and the device memory that it
 TEST_CASE("the memory of an ended process is by GPU", "[kernel]") {
     require_bpf();
     const GpuNode node(2);
-    const Exporter exporter(enabled + node.config());
-    const Process holder = lives({"name", "holder", "wait"});
+    const Exporter exporter(host_exits_enabled + node.config());
+    const Process holder = host_exits_lives({"name", "holder", "wait"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     // The first device is known of a process whose libraries were all probed when it began.
     exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
-    Process process = lives({"name", "devices", "allocate", "100", "device", "1", "allocate", "30",
-                             "allocate", "7", "wait"},
-                            {{"STANDIN_DEVICES", "2"}});
+    Process process = host_exits_lives({"name", "devices", "allocate", "100", "device", "1",
+                                        "allocate", "30", "allocate", "7", "wait"},
+                                       {{"STANDIN_DEVICES", "2"}});
     process.wait_for_output("waiting 1");
     (void)exporter.wait_for("gpusnoop_cuda_memory_outstanding_bytes", {{"comm", "devices"}}, 137);
     process.signal(SIGUSR1);
@@ -162,12 +166,12 @@ TEST_CASE("the program after an exec has nothing of the one before", "[kernel]")
     CAPTURE(has_cuda);
     // Followed by its name, before the exec and after it.
     const Exporter exporter(std::string("targets: {comms: [\"li[v]es\"]}\n") +
-                            (has_cuda ? "" : "cuda: {enabled: false}\n") + enabled);
-    const Process holder = lives({"wait"});
+                            (has_cuda ? "" : "cuda: {enabled: false}\n") + host_exits_enabled);
+    const Process holder = host_exits_lives({"wait"});
     if (has_cuda) {
         exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     }
-    Process process = lives({"allocate", "64", "exec", "exit", "6"});
+    Process process = host_exits_lives({"allocate", "64", "exec", "exit", "6"});
     CHECK(process.wait() == 6);
     Json end;
     eventually("its end", [&] {
@@ -180,7 +184,7 @@ TEST_CASE("the program after an exec has nothing of the one before", "[kernel]")
     CHECK(end.at("last_cuda_call").is_null());
     CHECK(end.at("device_memory").is_null());
     // Without the probe cuda, nobody sees calls.
-    Process other = lives({"allocate", "64", "exit", "5"});
+    Process other = host_exits_lives({"allocate", "64", "exit", "5"});
     CHECK(other.wait() == 5);
     eventually("its end and what it held", [&] {
         for (const Json &exit : exits_of(exporter, "lives")) {
@@ -197,8 +201,8 @@ TEST_CASE("of threads that are killed at once, the one whose call began last cou
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const Exporter exporter(attached_by(mode) + enabled);
-    const Process holder = lives({"name", "holder", "wait"});
+    const Exporter exporter(attached_by(mode) + host_exits_enabled);
+    const Process holder = host_exits_lives({"name", "holder", "wait"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     const std::size_t rounds = in_guest() ? 6 : 40;
     for (std::size_t i = 0; i < rounds; i++) {
@@ -208,7 +212,7 @@ TEST_CASE("of threads that are killed at once, the one whose call began last cou
             steps.insert(steps.end(), {"hang", "cudaMemset"});
         }
         steps.insert(steps.end(), {"hang", newest, "wait"});
-        Process process = lives(steps);
+        Process process = host_exits_lives(steps);
         process.wait_for_output("waiting 1");
         process.signal(SIGKILL);
         (void)process.wait();
@@ -216,17 +220,17 @@ TEST_CASE("of threads that are killed at once, the one whose call began last cou
     const Json exits = wait_for_exits(exporter, "crowd", rounds);
     for (std::size_t i = 0; i < rounds; i++) {
         // The newest first: the last round was an odd one.
-        check_call(exits[i], i % 2 == 0 ? "cudaDeviceSynchronize" : "cudaMemcpy", true);
+        host_exits_check_call(exits[i], i % 2 == 0 ? "cudaDeviceSynchronize" : "cudaMemcpy", true);
         CHECK(bytes_in(exits[i].at("device_memory")) == 64);
     }
 }
 
 TEST_CASE("a trace of ends has the last CUDA call", "[kernel]") {
     require_bpf();
-    const Process holder = lives({"name", "holder", "wait"});
+    const Process holder = host_exits_lives({"name", "holder", "wait"});
     holder.wait_for_output("waiting 1");
     Trace trace("exit", "", {});
-    Process process = lives(
+    Process process = host_exits_lives(
         {"name", "traced", "allocate", "64", "hang", "cudaMemset", "exits", "2", "1", "exit", "3"});
     CHECK(process.wait() == 3);
     const auto ends = [&] {
@@ -251,7 +255,7 @@ TEST_CASE("a trace of ends has the last CUDA call", "[kernel]") {
 
 TEST_CASE("a trace of ends waits for the calls of threads that are killed at once", "[kernel]") {
     require_bpf();
-    const Process holder = lives({"name", "holder", "wait"});
+    const Process holder = host_exits_lives({"name", "holder", "wait"});
     holder.wait_for_output("waiting 1");
     Trace trace("exit", "", {});
     const std::size_t rounds = in_guest() ? 6 : 40;
@@ -261,7 +265,7 @@ TEST_CASE("a trace of ends waits for the calls of threads that are killed at onc
             steps.insert(steps.end(), {"hang", "cudaMemset"});
         }
         steps.insert(steps.end(), {"hang", "cudaMemcpy", "exit", "3"});
-        CHECK(lives(steps).wait() == 3);
+        CHECK(host_exits_lives(steps).wait() == 3);
     }
     std::vector<Json> ends;
     eventually("all ends", [&] {

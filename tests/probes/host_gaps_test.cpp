@@ -74,7 +74,7 @@ void check_documented(const std::vector<Json> &all, const Page &page, const Labe
 }  // namespace
 
 TEST_CASE("a launching thread's gaps are explained by what it did in them",
-          "[kernel][modes][slow-by-perf]") {
+          "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const TemporaryDirectory directory;
     const std::string sink = directory.path() / "gaps.jsonl";

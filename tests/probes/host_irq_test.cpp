@@ -18,7 +18,7 @@ using namespace harness;
 namespace {
 
 constexpr auto interrupts = "gpusnoop_host_interrupts_total";
-constexpr auto seconds = "gpusnoop_host_interrupt_seconds_total";
+constexpr auto host_irq_seconds = "gpusnoop_host_interrupt_seconds_total";
 
 // Of both files a line is a name and a number for each CPU.
 template <typename Wanted>
@@ -48,7 +48,7 @@ double of_devices() {
     });
 }
 
-std::string config() {
+std::string host_irq_config() {
     return "cuda: {enabled: false}\ntargets: {comms: [\"li[v]es\"]}\n"
            "host: {irq: {enabled: true}}\n";
 }
@@ -58,9 +58,9 @@ const Labels lives_soft = {
 
 }  // namespace
 
-TEST_CASE("softirqs are of the process in whose place they run", "[kernel]") {
+TEST_CASE("softirqs are of the process in whose place they run", "[kernel][core]") {
     require_bpf();
-    const Exporter exporter(config());
+    const Exporter exporter(host_irq_config());
     Process process({standin("lives"), "wait", "datagrams", "3000", "wait"});
     process.wait_for_output("waiting 1");
     const double before = net_rx();
@@ -72,7 +72,7 @@ TEST_CASE("softirqs are of the process in whose place they run", "[kernel]") {
     CAPTURE(all);
     CHECK(page.sum(interrupts, lives_soft) >= 2700);
     CHECK(page.sum(interrupts, lives_soft) <= all);
-    CHECK(page.sum(seconds, lives_soft) > 0);
+    CHECK(page.sum(host_irq_seconds, lives_soft) > 0);
     CHECK(state_of(page, "host_irq") == "up");
     const Labels probe = {{"probe", "host_irq"}};
     CHECK(page.sum("gpusnoop_probe_events_lost_total", probe) == 0);
@@ -92,7 +92,7 @@ TEST_CASE("softirqs are of the process in whose place they run", "[kernel]") {
 
 TEST_CASE("interrupts of devices are of the process in whose place they run", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config());
+    const Exporter exporter(host_irq_config());
     const auto cpus = ::sysconf(_SC_NPROCESSORS_ONLN);
     std::list<Process> burners;
     for (long cpu = 0; cpu < cpus; cpu++) {
@@ -119,7 +119,7 @@ TEST_CASE("interrupts of devices are of the process in whose place they run", "[
     // Others have the CPUs at times, too.
     CHECK(page.sum(interrupts, hard) >= 0.02 * all);
     CHECK(page.sum(interrupts, hard) <= all);
-    CHECK(page.sum(seconds, hard) > 0);
+    CHECK(page.sum(host_irq_seconds, hard) > 0);
     CHECK(page.sum(interrupts, {{"comm", "lives"}, {"kind", "soft"}}) > 0);  // the timers'
     for (Process &burner : burners) {
         burner.signal(SIGUSR1);

@@ -19,36 +19,36 @@ using Json = nlohmann::json;
 namespace {
 
 constexpr auto starts = "gpusnoop_host_process_starts_total";
-constexpr auto exits = "gpusnoop_host_process_exits_total";
+constexpr auto host_life_exits = "gpusnoop_host_process_exits_total";
 constexpr auto lifetimes = "gpusnoop_host_process_lifetime_seconds_count";
-constexpr auto signals = "gpusnoop_host_signals_total";
-constexpr auto enabled = "host: {life: {enabled: true}}\n";
+constexpr auto host_life_signals = "gpusnoop_host_signals_total";
+constexpr auto host_life_enabled = "host: {life: {enabled: true}}\n";
 
-double probe(const Page &page, const std::string &what, Labels labels = {}) {
+double host_life_probe(const Page &page, const std::string &what, Labels labels = {}) {
     labels["probe"] = "host_life";
     return page.sum("gpusnoop_probe_" + what, labels);
 }
 
-Process lives(std::vector<std::string> steps) {
+Process host_life_lives(std::vector<std::string> steps) {
     steps.insert(steps.begin(), standin("lives"));
     return Process(std::move(steps));
 }
 
-void check_account(const Page &page) {
+void host_life_check_account(const Page &page) {
     CHECK(state_of(page, "host_life") == "up");
-    CHECK(probe(page, "events_lost_total") == 0);
-    CHECK(probe(page, "entries_total") == probe(page, "events_total"));
+    CHECK(host_life_probe(page, "events_lost_total") == 0);
+    CHECK(host_life_probe(page, "entries_total") == host_life_probe(page, "events_total"));
 }
 
 }  // namespace
 
 TEST_CASE("every start, end and signal of followed processes is counted, by its cause",
-          "[kernel][modes][slow-by-perf]") {
+          "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const Exporter exporter(attached_by(mode) + enabled);
-    const Process holder = lives({"wait"});
+    const Exporter exporter(attached_by(mode) + host_life_enabled);
+    const Process holder = host_life_lives({"wait"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     std::vector<std::string> steps = {
         "name",  "lives_t", "cuda", "exits", "0",      "50",      "exits", "3",      "4",
@@ -62,13 +62,14 @@ TEST_CASE("every start, end and signal of followed processes is counted, by its 
         steps.insert(steps.end(), {"dies", number, "3"});
     }
     steps.insert(steps.end(), {"caller", "wait", "exit", "7"});
-    Process process = lives(steps);
+    Process process = host_life_lives(steps);
     process.wait_for_output("waiting 1");
-    CHECK(lives({"name", "bystander", "exits", "0", "3", "killed", "9", "1"}).wait() == 0);
+    CHECK(host_life_lives({"name", "bystander", "exits", "0", "3", "killed", "9", "1"}).wait() ==
+          0);
     const double children = 50 + 4 + 2 + 25 + 2 + 3 + 2 + 3.0 * static_cast<double>(deaths.size());
     Page page = exporter.wait_for(starts, {{"comm", "lives_t"}, {"role", "gpu"}}, 2);
     const auto ended = [&](const std::string &comm, const std::string &cause) {
-        return page.sum(exits, {{"comm", comm}, {"role", "worker"}, {"cause", cause}});
+        return page.sum(host_life_exits, {{"comm", comm}, {"role", "worker"}, {"cause", cause}});
     };
     CHECK(page.sum(starts, {{"comm", "lives_t"}, {"role", "worker"}}) == children + 1);
     CHECK(page.sum(starts, {{"comm", "lives"}, {"role", "worker"}}) == 25);
@@ -83,38 +84,40 @@ TEST_CASE("every start, end and signal of followed processes is counted, by its 
     for (const auto &[number, name] : deaths) {
         CAPTURE(name);
         CHECK(ended("lives_t", name) == 3);
-        CHECK(page.sum(signals, {{"comm", "lives_t"},
-                                 {"role", "worker"},
-                                 {"signal", name},
-                                 {"sender", "self"}}) == 3);
+        CHECK(page.sum(host_life_signals, {{"comm", "lives_t"},
+                                           {"role", "worker"},
+                                           {"signal", name},
+                                           {"sender", "self"}}) == 3);
     }
-    CHECK(page.sum(exits, {{"role", "worker"}}) == children + 25);
+    CHECK(page.sum(host_life_exits, {{"role", "worker"}}) == children + 25);
     CHECK(page.sum(lifetimes, {{"role", "worker"}}) == children);
     const auto got = [&](const std::string &role, const std::string &signal,
                          const std::string &sender) {
-        return page.sum(signals, {{"role", role}, {"signal", signal}, {"sender", sender}});
+        return page.sum(host_life_signals,
+                        {{"role", role}, {"signal", signal}, {"sender", sender}});
     };
     CHECK(got("gpu", "SIGUSR2", "self") == 7);
     CHECK(got("worker", "SIGKILL", "process") == 3);
     CHECK(got("worker", "SIGTERM", "process") == 2);
     CHECK(got("worker", "SIGSEGV", "kernel") == 2);
     CHECK(got("gpu", "SIGCHLD", "kernel") == children);
-    CHECK_FALSE(page.has(exits, {{"role", "gpu"}}));
+    CHECK_FALSE(page.has(host_life_exits, {{"role", "gpu"}}));
 
     process.signal(SIGUSR1);
     CHECK(process.wait() == 7);
     // Its child dies with it.
-    page = exporter.wait_for(exits, {{"role", "gpu"}}, 2);
-    CHECK(page.sum(exits, {{"role", "gpu"}, {"cause", "7"}}) == 1);
-    CHECK(page.sum(exits, {{"role", "gpu"}, {"cause", "SIGKILL"}}) == 1);
+    page = exporter.wait_for(host_life_exits, {{"role", "gpu"}}, 2);
+    CHECK(page.sum(host_life_exits, {{"role", "gpu"}, {"cause", "7"}}) == 1);
+    CHECK(page.sum(host_life_exits, {{"role", "gpu"}, {"cause", "SIGKILL"}}) == 1);
     const auto of_ours = [&](const std::string &family) {
         return page.sum(family, {{"comm", "lives_t"}}) + page.sum(family, {{"comm", "lives"}});
     };
-    CHECK(of_ours(starts) == of_ours(exits) + 1);  // one started twice: as a worker, and then
-    for (const auto *const family : {starts, exits, lifetimes, signals}) {
+    CHECK(of_ours(starts) ==
+          of_ours(host_life_exits) + 1);  // one started twice: as a worker, and then
+    for (const auto *const family : {starts, host_life_exits, lifetimes, host_life_signals}) {
         CHECK_FALSE(page.has(family, {{"comm", "bystander"}}));
     }
-    check_account(page);
+    host_life_check_account(page);
 }
 
 TEST_CASE("an end by lack of memory is told from one by SIGKILL, and the last ends have senders",
@@ -127,22 +130,23 @@ TEST_CASE("an end by lack of memory is told from one by SIGKILL, and the last en
     const Exporter exporter(std::string("cuda: {enabled: false}\ntargets: {comms: [\"eat[e]r\"]}\n"
                                         "labels: {pid: true}\n"
                                         "discovery: {rescan_interval: 1s}\n") +
-                            enabled);
-    Process process = lives({"name", "eater", "wait", "eats", "512", "killed", "9", "1", "eats",
-                             "512", "dies", "6", "1", "wait"});
+                            host_life_enabled);
+    Process process = host_life_lives({"name", "eater", "wait", "eats", "512", "killed", "9", "1",
+                                       "eats", "512", "dies", "6", "1", "wait"});
     process.wait_for_output("waiting 1");
     memory->take(process.pid());
     // By its name, which it took after its start.
     eventually("it to be followed", [&] {
         process.signal(SIGWINCH);
-        return exporter.scrape().has(signals, {{"signal", "SIGWINCH"}, {"sender", "process"}});
+        return exporter.scrape().has(host_life_signals,
+                                     {{"signal", "SIGWINCH"}, {"sender", "process"}});
     });
     process.signal(SIGUSR1);
     process.wait_for_output("waiting 2");
-    const Page page = exporter.wait_for(exits, {{"cause", "oom_kill"}}, 2);
-    CHECK(page.sum(exits, {{"cause", "SIGKILL"}}) == 1);
-    CHECK(page.sum(exits, {{"cause", "SIGABRT"}}) == 1);
-    CHECK(page.sum(exits) == 4);
+    const Page page = exporter.wait_for(host_life_exits, {{"cause", "oom_kill"}}, 2);
+    CHECK(page.sum(host_life_exits, {{"cause", "SIGKILL"}}) == 1);
+    CHECK(page.sum(host_life_exits, {{"cause", "SIGABRT"}}) == 1);
+    CHECK(page.sum(host_life_exits) == 4);
     const HttpAnswer answer = http(exporter.port(), "/api/v1/exits?comm=eat*");
     REQUIRE(answer.status == 200);
     const Json all = Json::parse(answer.body).at("exits");
@@ -162,9 +166,10 @@ TEST_CASE("an end by lack of memory is told from one by SIGKILL, and the last en
     CHECK(http(exporter.port(), "/api/v1/exits?pid=3").status == 400);
     CHECK(Json::parse(http(exporter.port(), "/api/v1/exits?cause=oom_kill&limit=1").body)
               .at("exits_left_out") == 1);
-    check_account(page);
+    host_life_check_account(page);
     process.signal(SIGKILL);
     (void)process.wait();
-    const Page after = exporter.wait_for(exits, {{"role", "gpu"}, {"cause", "SIGKILL"}}, 2);
-    CHECK(after.sum(exits) == 5);
+    const Page after =
+        exporter.wait_for(host_life_exits, {{"role", "gpu"}, {"cause", "SIGKILL"}}, 2);
+    CHECK(after.sum(host_life_exits) == 5);
 }

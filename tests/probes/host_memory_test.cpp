@@ -23,7 +23,7 @@ using namespace harness;
 namespace {
 
 constexpr auto stalls = "gpusnoop_host_reclaim_stalls_total";
-constexpr auto seconds = "gpusnoop_host_reclaim_stall_seconds_total";
+constexpr auto host_memory_seconds = "gpusnoop_host_reclaim_stall_seconds_total";
 
 // Counts how often a process meets a tracepoint.
 class TracepointCount {
@@ -58,7 +58,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("stalls for lack of memory are counted, each with its time", "[kernel]") {
+TEST_CASE("stalls for lack of memory are counted, each with its time", "[kernel][core]") {
     require_bpf();
     auto memory = MemoryCgroup::make(48U << 20U);
     if (!memory) {
@@ -86,7 +86,7 @@ TEST_CASE("stalls for lack of memory are counted, each with its time", "[kernel]
     CHECK(truth.value() > 0);
     const Labels of_process = {{"comm", "lives"}, {"role", "gpu"}, {"kind", "memcg"}};
     CHECK(page.sum(stalls, of_process) == truth.value());
-    CHECK(page.sum(seconds, of_process) > 0);
+    CHECK(page.sum(host_memory_seconds, of_process) > 0);
     CHECK(state_of(page, "host_memory") == "up");
     const Labels probe = {{"probe", "host_memory"}};
     CHECK(page.sum("gpusnoop_probe_events_lost_total", probe) == 0);

@@ -30,11 +30,11 @@ constexpr auto retransmits = "gpusnoop_host_tcp_retransmits_total";
 constexpr auto rtts = "gpusnoop_host_tcp_rtt_seconds_count";
 constexpr auto drops = "gpusnoop_host_udp_receive_drops_total";
 
-const std::string of_name =
+const std::string host_net_of_name =
     "cuda: {enabled: false}\ntargets: {comms: [\"li[v]es\"]}\n"
     "host: {net: {enabled: true, look_interval: 1s}}\n";
 
-Process lives(std::vector<std::string> steps) {
+Process host_net_lives(std::vector<std::string> steps) {
     steps.insert(steps.begin(), standin("lives"));
     return Process(std::move(steps));
 }
@@ -46,13 +46,13 @@ void go_on(const Process &process, int waits) {
     process.wait_for_output("waiting " + std::to_string(waits + 1));
 }
 
-double probe(const Page &page, const std::string &what) {
+double host_net_probe(const Page &page, const std::string &what) {
     return page.sum("gpusnoop_probe_" + what, {{"probe", "host_net"}});
 }
 
 void check_lost(const Page &page) {
     const double left_out = left_out_runs(page, "host_net");
-    CHECK(probe(page, "events_lost_total") == left_out);
+    CHECK(host_net_probe(page, "events_lost_total") == left_out);
     CHECK(left_out <= 2);
 }
 
@@ -104,21 +104,21 @@ private:
 
 }  // namespace
 
-TEST_CASE("connects are counted, and those that fail by their errors", "[kernel]") {
+TEST_CASE("connects are counted, and those that fail by their errors", "[kernel][core]") {
     require_bpf();
-    const Exporter exporter(without_company(of_name));
-    Process process = lives({"wait", "connects", "500", "refused", "20", "wait", "ignored", "3",
-                             "wait", "hang_up", "wait", "portless", "4", "wait"});
+    const Exporter exporter(without_company(host_net_of_name));
+    Process process = host_net_lives({"wait", "connects", "500", "refused", "20", "wait", "ignored",
+                                      "3", "wait", "hang_up", "wait", "portless", "4", "wait"});
     go_on(process, 1);
     Page page = exporter.wait_for(connects, {{"comm", "lives"}, {"role", "gpu"}}, 500);
     CHECK(page.sum(failures, {{"error", "ECONNREFUSED"}}) == 20);
     CHECK(page.sum(failures) == 20);
-    CHECK(probe(page, "entries_total") == 520);
-    CHECK(probe(page, "events_total") == 520);
+    CHECK(host_net_probe(page, "entries_total") == 520);
+    CHECK(host_net_probe(page, "events_total") == 520);
 
     go_on(process, 2);
     page = exporter.wait_for(connects, {}, 502);  // the others are still in theirs
-    CHECK(probe(page, "entries_total") == probe(page, "events_total") + 3);
+    CHECK(host_net_probe(page, "entries_total") == host_net_probe(page, "events_total") + 3);
     go_on(process, 3);
     page = exporter.wait_for(failures, {{"error", "given_up"}}, 3);
     CHECK(page.sum(failures) == 23);
@@ -127,16 +127,17 @@ TEST_CASE("connects are counted, and those that fail by their errors", "[kernel]
     page = exporter.wait_for(failures, {{"error", "EADDRNOTAVAIL"}}, 4);
     CHECK(page.sum(failures) == 27);
     CHECK(page.sum(connects) == 504);
-    CHECK(probe(page, "entries_total") == probe(page, "events_total"));
+    CHECK(host_net_probe(page, "entries_total") == host_net_probe(page, "events_total"));
     check_lost(page);
     CHECK(state_of(page, "host_net") == "up");
 }
 
 TEST_CASE("bytes and segments of connections are what the kernel says of them", "[kernel]") {
     require_bpf();
-    const Exporter exporter(of_name);
-    Process process = lives({"wait", "pairs", "3", "pairs6", "2", "say", "100000", "info", "wait",
-                             "lose", "2", "info", "wait", "hang_up", "wait", "exit", "0"});
+    const Exporter exporter(host_net_of_name);
+    Process process =
+        host_net_lives({"wait", "pairs", "3", "pairs6", "2", "say", "100000", "info", "wait",
+                        "lose", "2", "info", "wait", "hang_up", "wait", "exit", "0"});
     go_on(process, 1);
     const Labels of = {{"comm", "lives"}, {"role", "gpu"}, {"peer", "loopback"}};
     Page page = exporter.wait_for(sent, of, 500'000);
@@ -171,11 +172,11 @@ TEST_CASE("bytes and segments of connections are what the kernel says of them", 
 
 TEST_CASE("a shared socket counts once, and older connections from now on", "[kernel]") {
     require_bpf();
-    Process process = lives({"pairs", "2", "say", "7000", "wait", "say", "1000", "wait", "share",
-                             "500", "wait", "short_talk", "3000", "wait"});
+    Process process = host_net_lives({"pairs", "2", "say", "7000", "wait", "say", "1000", "wait",
+                                      "share", "500", "wait", "short_talk", "3000", "wait"});
     process.wait_for_output("waiting 1");
     ::usleep(300'000);  // it is no new process
-    const Exporter exporter(of_name);
+    const Exporter exporter(host_net_of_name);
     Page page = exporter.wait_for(connections, {}, 4);
     CHECK(page.sum(sent) == 0);
     CHECK_FALSE(page.has(rtts));
@@ -200,13 +201,13 @@ TEST_CASE("connections of a GPU process's workers are theirs, and nobody else's 
     require_bpf();
     const Exporter exporter(attached_by("session") +
                             "host: {net: {enabled: true, look_interval: 1s}}\n");
-    const Process holder = lives({"wait"});
+    const Process holder = host_net_lives({"wait"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     Process other(
         {standin("lives"), "name", "stranger", "connects", "5", "pairs", "1", "say", "10", "wait"});
     other.wait_for_output("waiting 1");
     Process caller =
-        lives({"cuda", "wait", "pairs", "1", "say", "100", "short_talk", "2000", "wait"});
+        host_net_lives({"cuda", "wait", "pairs", "1", "say", "100", "short_talk", "2000", "wait"});
     go_on(caller, 1);
     Page page = exporter.wait_for(sent, {{"comm", "lives"}, {"role", "worker"}}, 2'000);
     CHECK(page.sum(received, {{"role", "worker"}}) == 2'000);
@@ -219,7 +220,7 @@ TEST_CASE("connections of a GPU process's workers are theirs, and nobody else's 
 
 TEST_CASE("connections that are accepted and closed between two looks are counted", "[kernel]") {
     require_bpf();
-    Process server = lives({"wait", "serves", "4", "wait"});
+    Process server = host_net_lives({"wait", "serves", "4", "wait"});
     server.wait_for_output("waiting 1");
     const Exporter exporter("cuda: {enabled: false}\ntargets: {pids: [" +
                             std::to_string(server.pid()) +
@@ -228,7 +229,7 @@ TEST_CASE("connections that are accepted and closed between two looks are counte
     server.signal(SIGUSR1);
     eventually("a port", [&] { return numbers_of(server, "port").size() == 1; });
     const int port = static_cast<int>(numbers_of(server, "port").front());
-    Process client = lives({"calls", std::to_string(port), "4", "1500", "exit", "0"});
+    Process client = host_net_lives({"calls", std::to_string(port), "4", "1500", "exit", "0"});
     CHECK(client.wait() == 0);
     const Page page = exporter.wait_for(received, {{"peer", "loopback"}}, 6'000);
     CHECK(page.sum(sent) == 0);
@@ -237,8 +238,8 @@ TEST_CASE("connections that are accepted and closed between two looks are counte
 
 TEST_CASE("a connection to another address than one's own is remote", "[kernel]") {
     require_bpf();
-    const Exporter exporter(of_name);
-    Process process = lives({"far", "2", "say", "3000", "wait"});
+    const Exporter exporter(host_net_of_name);
+    Process process = host_net_lives({"far", "2", "say", "3000", "wait"});
     process.wait_for_output("waiting 1");
     const Page page = exporter.wait_for(sent, {{"peer", "remote"}}, 6'000);
     CHECK(page.sum(received, {{"peer", "remote"}}) == 6'000);
@@ -248,8 +249,8 @@ TEST_CASE("a connection to another address than one's own is remote", "[kernel]"
 
 TEST_CASE("the list of connections has their addresses and what TCP_INFO has", "[kernel]") {
     require_bpf();
-    const Exporter exporter(of_name);
-    Process process = lives({"pairs", "3", "say", "5000", "rtts", "pairs6", "1", "wait"});
+    const Exporter exporter(host_net_of_name);
+    Process process = host_net_lives({"pairs", "3", "say", "5000", "rtts", "pairs6", "1", "wait"});
     process.wait_for_output("waiting 1");
     (void)exporter.wait_for(connections, {}, 8);
     const HttpAnswer answer = http(exporter.port(), "/api/v1/connections?comm=liv*&sort=bytes");
@@ -293,8 +294,8 @@ TEST_CASE("the list of connections has their addresses and what TCP_INFO has", "
 TEST_CASE("datagrams that found no room are counted by cgroup", "[kernel]") {
     require_bpf();
     const UnifiedCgroup cgroup;
-    const Exporter exporter(of_name + "discovery: {rescan_interval: 1s}\n");
-    Process process = lives({"wait", "datagrams", "100", "wait"});
+    const Exporter exporter(host_net_of_name + "discovery: {rescan_interval: 1s}\n");
+    Process process = host_net_lives({"wait", "datagrams", "100", "wait"});
     process.wait_for_output("waiting 1");
     cgroup.take(process.pid());
     const Labels of = {{"cgroup", "gpusnoop_test_net"}};
@@ -315,7 +316,7 @@ TEST_CASE("datagrams that found no room are counted by cgroup", "[kernel]") {
 TEST_CASE("a trace of TCP has each change of state", "[kernel]") {
     require_bpf();
     Trace trace("tcp", "", {"--comm=lives"});
-    Process process = lives({"wait", "connects", "3", "refused", "2", "wait"});
+    Process process = host_net_lives({"wait", "connects", "3", "refused", "2", "wait"});
     go_on(process, 1);
     std::map<std::string, int> states;
     eventually("all lines", [&] {

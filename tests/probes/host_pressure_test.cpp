@@ -46,7 +46,7 @@ double microseconds(double counted) {
 
 }  // namespace
 
-TEST_CASE("what a cgroup lacked and has is what its files say", "[kernel]") {
+TEST_CASE("what a cgroup lacked and has is what its files say", "[kernel][core]") {
     require_bpf();
     // In version 2 this only switches the controller on: a process is in one cgroup.
     const auto memory = MemoryCgroup::make(1U << 30U);

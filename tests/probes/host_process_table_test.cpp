@@ -13,10 +13,10 @@ using namespace harness;
 
 namespace {
 
-constexpr auto exits = "gpusnoop_host_process_exits_total";
-constexpr auto lost = "gpusnoop_probe_events_lost_total";
+constexpr auto host_process_table_exits = "gpusnoop_host_process_exits_total";
+constexpr auto host_process_table_lost = "gpusnoop_probe_events_lost_total";
 
-Process lives(std::vector<std::string> steps) {
+Process host_process_table_lives(std::vector<std::string> steps) {
     steps.insert(steps.begin(), standin("lives"));
     return Process(std::move(steps));
 }
@@ -32,8 +32,9 @@ void wait_for_answers(const Exporter &exporter) {
 TEST_CASE("processes past the room of the table are counted, each once", "[long]") {
     require_bpf();
     constexpr int children = 20'000;
-    Process root = lives({"name", "root", "wait", "many", std::to_string(children), "wait",
-                          "disperse", "wait", "exits", "0", "100", "wait"});
+    Process root =
+        host_process_table_lives({"name", "root", "wait", "many", std::to_string(children), "wait",
+                                  "disperse", "wait", "exits", "0", "100", "wait"});
     root.wait_for_output("waiting 1");
     // It alone, so that the number of the others is known.
     const Exporter exporter("cuda: {enabled: false}\ntargets: {pids: [" +
@@ -51,18 +52,20 @@ TEST_CASE("processes past the room of the table are counted, each once", "[long]
         const Page page = exporter.scrape();
         for (const std::string probe : {"host_life", "host_tasks"}) {
             CAPTURE(probe);
-            CHECK(page.sum(lost, {{"probe", probe}, {"reason", "process_table"}}) == expected);
+            CHECK(page.sum(host_process_table_lost,
+                           {{"probe", probe}, {"reason", "process_table"}}) == expected);
         }
         const Labels probe = {{"probe", "host_life"}};
         CHECK(page.sum("gpusnoop_probe_entries_total", probe) ==
-              page.sum("gpusnoop_probe_events_total", probe) + page.sum(lost, probe));
+              page.sum("gpusnoop_probe_events_total", probe) +
+                  page.sum(host_process_table_lost, probe));
     };
     check(refused);
 
     // A rescan finds it by its name, and then the exporter tries them all once more.
-    const Process newcomer = lives({"name", "newcomer", "wait"});
-    (void)exporter.wait_for(lost, {{"probe", "host_life"}, {"reason", "process_table"}},
-                            refused + 1);
+    const Process newcomer = host_process_table_lives({"name", "newcomer", "wait"});
+    (void)exporter.wait_for(host_process_table_lost,
+                            {{"probe", "host_life"}, {"reason", "process_table"}}, refused + 1);
     ::sleep(3);
     check(refused + 1);
 
@@ -70,10 +73,12 @@ TEST_CASE("processes past the room of the table are counted, each once", "[long]
     root.signal(SIGUSR1);
     root.wait_for_output("waiting 3");
     check(refused + 1);
-    const double before = exporter.scrape().sum(exits, {{"comm", "root"}, {"cause", "0"}});
+    const double before =
+        exporter.scrape().sum(host_process_table_exits, {{"comm", "root"}, {"cause", "0"}});
     CHECK(before == 0);
     root.signal(SIGUSR1);
     root.wait_for_output("waiting 4");
-    (void)exporter.wait_for(exits, {{"comm", "root"}, {"role", "worker"}, {"cause", "0"}}, 100);
+    (void)exporter.wait_for(host_process_table_exits,
+                            {{"comm", "root"}, {"role", "worker"}, {"cause", "0"}}, 100);
     check(refused + 1);
 }

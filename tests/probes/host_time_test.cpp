@@ -42,7 +42,7 @@ double cell(const Page &page, const std::string &comm, const Cell &of) {
     return page.sum(seconds_total, {{"comm", comm}, {"phase", of.first}, {"state", of.second}});
 }
 
-double probe(const Page &page, const std::string &what) {
+double host_time_probe(const Page &page, const std::string &what) {
     return page.sum("gpusnoop_probe_" + what, {{"probe", "host_time"}});
 }
 
@@ -172,24 +172,24 @@ Page check_cells(const Exporter &exporter, Process &process, const std::string &
     return page;
 }
 
-void check_at_rest(const Exporter &exporter) {
+void host_time_check_at_rest(const Exporter &exporter) {
     Page page = exporter.scrape();
     eventually("the account to balance", [&] {
         page = exporter.scrape();
         // Other programs of the machine may be off the CPU at any time.
-        return probe(page, "entries_total") == probe(page, "events_total") +
-                                                   probe(page, "in_flight_calls") +
-                                                   probe(page, "stale_calls_total");
+        return host_time_probe(page, "entries_total") ==
+               host_time_probe(page, "events_total") + host_time_probe(page, "in_flight_calls") +
+                   host_time_probe(page, "stale_calls_total");
     });
-    CHECK(probe(page, "entries_total") > 0);
-    CHECK(probe(page, "events_lost_total") == 0);
-    CHECK(probe(page, "up") == 1);
+    CHECK(host_time_probe(page, "entries_total") > 0);
+    CHECK(host_time_probe(page, "events_lost_total") == 0);
+    CHECK(host_time_probe(page, "up") == 1);
 }
 
 }  // namespace
 
 TEST_CASE("a launching thread's time is in the state that it spent it in",
-          "[kernel][modes][slow-by-perf]") {
+          "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const Exporter exporter(config(GENERATE(from_range(attach_modes()))));
     const TemporaryDirectory directory;
@@ -205,7 +205,7 @@ TEST_CASE("a launching thread's time is in the state that it spent it in",
     CHECK_FALSE(exporter.scrape().has(seconds_total, {{"comm", "spends"}}));  // the bystander
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
-    check_at_rest(exporter);
+    host_time_check_at_rest(exporter);
     CHECK_FALSE(exporter.scrape().has(threads_gauge, {{"comm", "spender"}}));
 }
 
@@ -223,7 +223,7 @@ TEST_CASE("a launching thread's time is in the phase of the CUDA call that it is
     (void)check_cells(exporter, process, "phases");
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
-    check_at_rest(exporter);
+    host_time_check_at_rest(exporter);
 }
 
 TEST_CASE("a launching thread that wants a CPU is runnable as long as the kernel says",
@@ -278,7 +278,7 @@ TEST_CASE("a hanging thread shows the state that it hangs in, until it is killed
     process.signal(SIGKILL);
     (void)process.wait();
     const double elapsed = now() - began;
-    check_at_rest(exporter);
+    host_time_check_at_rest(exporter);
     const double all = exporter.scrape().sum(seconds_total, {{"comm", "hanging"}});
     CHECK(all >= next);
     CHECK(all <= elapsed);
@@ -308,7 +308,7 @@ TEST_CASE("a launching thread that is killed has its time in each state until th
     process.signal(SIGKILL);
     (void)process.wait();
     const double elapsed = now() - began;
-    check_at_rest(exporter);
+    host_time_check_at_rest(exporter);
     const Page page = exporter.scrape();
     CHECK(cell(page, "victim", {"host", state}) >= last);
     CHECK(page.sum(seconds_total, {{"comm", "victim"}}) <= elapsed);
@@ -323,7 +323,7 @@ TEST_CASE("a launching thread's time is in its states in real time, too", "[kern
     (void)check_cells(exporter, process, "realtime");
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
-    check_at_rest(exporter);
+    host_time_check_at_rest(exporter);
 }
 
 TEST_CASE("a thousand launching threads that come and go are counted, each until its end",
@@ -343,7 +343,7 @@ TEST_CASE("a thousand launching threads that come and go are counted, each until
     CHECK_FALSE(exporter.scrape().has(threads_gauge, {{"comm", "crowd"}}));
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
-    check_at_rest(exporter);
+    host_time_check_at_rest(exporter);
     CHECK(exporter.scrape().sum(seconds_total, {{"comm", "crowd"}}) == all);
 }
 
@@ -366,5 +366,5 @@ TEST_CASE("an exec ends a launching thread's time, and the next program has its 
     CHECK(page.sum(threads_gauge, {{"comm", "after"}}) == 1);
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
-    check_at_rest(exporter);
+    host_time_check_at_rest(exporter);
 }

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr int threads = 64;
+constexpr int in_flight_threads = 64;
 constexpr int functions = 20;
 
 // A call as the program knows it: it began between the two times.
@@ -54,12 +54,12 @@ std::map<int, Hang> hangs_of(const std::string &output) {
         hang.before = number();
         hangs.emplace(tid, hang);
     }
-    REQUIRE(hangs.size() == threads);
+    REQUIRE(hangs.size() == in_flight_threads);
     return hangs;
 }
 
 // The functions probe also follows two of the CUDA probe's functions: each call is shown once.
-std::string config(const std::string &mode) {
+std::string in_flight_config(const std::string &mode) {
     return "in_flight: {min_age: 1ms}\ncuda: {attach: " + mode + "}\n" + own_groups(mode) + R"(
     hangs:
       libraries: ["libcalls.so*"]
@@ -74,7 +74,7 @@ std::string config(const std::string &mode) {
 
 // Only shows the exporter which libraries there are. It is inside of its call before an exporter
 // starts, so that no probe sees the call.
-Process hold_libraries() {
+Process in_flight_hold_libraries() {
     Process holder({standin("hangs"), "--threads", "1", "--name", "holder"});
     holder.wait_for_output("hanging");
     return holder;
@@ -85,7 +85,7 @@ void wait_until_attached(const Exporter &exporter) {
     exporter.wait_until_attached_to(standin("libcalls.so.1"));
 }
 
-Json document(const Exporter &exporter, const std::string &query) {
+Json in_flight_document(const Exporter &exporter, const std::string &query) {
     const HttpAnswer answer = http(exporter.port(), "/api/v1/in_flight" + query);
     REQUIRE(answer.status == 200);
     Json json = Json::parse(answer.body);
@@ -93,7 +93,7 @@ Json document(const Exporter &exporter, const std::string &query) {
     return json;
 }
 
-std::vector<std::string> functions_of(const Json &call) {
+std::vector<std::string> in_flight_functions_of(const Json &call) {
     std::vector<std::string> names;
     for (const Json &frame : call["stack"]) {
         names.push_back(frame["function"].is_null() ? "" : frame["function"].get<std::string>());
@@ -103,7 +103,7 @@ std::vector<std::string> functions_of(const Json &call) {
 
 // The thread waits in libc, in the call, in the program's own functions.
 void check_stack(const Json &call) {
-    const auto names = functions_of(call);
+    const auto names = in_flight_functions_of(call);
     INFO(call.dump());
     const auto traced = std::ranges::find(names, call["function"].get<std::string>());
     REQUIRE(traced != names.end());
@@ -167,13 +167,15 @@ TEST_CASE("every call that hangs is shown with its age, its function and its sta
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     INFO(mode);
-    const Process holder = hold_libraries();
-    const Exporter exporter(config(mode));
+    const Process holder = in_flight_hold_libraries();
+    const Exporter exporter(in_flight_config(mode));
     wait_until_attached(exporter);
-    Process hanging({standin("hangs"), "--threads", std::to_string(threads), "--name", "hangs"});
+    Process hanging(
+        {standin("hangs"), "--threads", std::to_string(in_flight_threads), "--name", "hangs"});
     hanging.wait_for_output("hanging");
     const auto hangs = hangs_of(hanging.output());
-    const Page page = exporter.wait_for("gpusnoop_calls_in_flight", {{"comm", "hangs"}}, threads);
+    const Page page =
+        exporter.wait_for("gpusnoop_calls_in_flight", {{"comm", "hangs"}}, in_flight_threads);
     CHECK(page.samples("gpusnoop_calls_in_flight", {{"comm", "hangs"}}).size() == functions);
     for (const Sample &sample : page.samples("gpusnoop_calls_in_flight", {{"comm", "hangs"}})) {
         const auto expected = std::ranges::count_if(hangs, [&](const auto &one) {
@@ -182,46 +184,47 @@ TEST_CASE("every call that hangs is shown with its age, its function and its sta
         CHECK(sample.value == static_cast<double>(expected));
         CHECK(sample.labels.at("pid") == std::to_string(hanging.pid()));
     }
-    const Json calls = document(exporter, "?comm=hangs")["in_flight"];
+    const Json calls = in_flight_document(exporter, "?comm=hangs")["in_flight"];
     check_calls(calls, hangs);
     for (const Json &call : calls) {
         check_stack(call);
     }
     // Both probes follow it, each in 64 / 20 threads and the first ones of the rest.
-    CHECK(document(exporter, "?comm=hangs&function=cudaMalloc")["in_flight"].size() == 4);
+    CHECK(in_flight_document(exporter, "?comm=hangs&function=cudaMalloc")["in_flight"].size() == 4);
     check_accounts(exporter, hangs);
     const Finished traced = run({exporter_binary(), "trace", "--in-flight", "--format=json",
                                  "--address=http://127.0.0.1:" + std::to_string(exporter.port())});
     INFO(traced.output);
     CHECK(traced.code == 0);
-    CHECK(count(traced.output, R"("comm":"hangs")") == threads);
+    CHECK(count(traced.output, R"("comm":"hangs")") == in_flight_threads);
 
     hanging.signal(SIGUSR1);
     hanging.wait_for_output("returned");
     const Page after = exporter.wait_for("gpusnoop_calls_in_flight", {{"comm", "hangs"}}, 0);
     CHECK_FALSE(after.has("gpusnoop_oldest_call_seconds", {{"comm", "hangs"}}));
-    CHECK(document(exporter, "?comm=hangs")["in_flight"].empty());
-    CHECK(document(exporter, "?comm=hangs")["unreturned"].empty());
+    CHECK(in_flight_document(exporter, "?comm=hangs")["in_flight"].empty());
+    CHECK(in_flight_document(exporter, "?comm=hangs")["unreturned"].empty());
     check_account_at_rest(exporter);
 }
 
 TEST_CASE("a call that has not returned when its process is killed says so", "[in_flight]") {
     require_bpf();
-    const Process holder = hold_libraries();
-    const Exporter exporter(config("auto"));
+    const Process holder = in_flight_hold_libraries();
+    const Exporter exporter(in_flight_config("auto"));
     wait_until_attached(exporter);
-    Process hanging({standin("hangs"), "--threads", std::to_string(threads), "--name", "hangs"});
+    Process hanging(
+        {standin("hangs"), "--threads", std::to_string(in_flight_threads), "--name", "hangs"});
     hanging.wait_for_output("hanging");
     const auto hangs = hangs_of(hanging.output());
-    (void)exporter.wait_for("gpusnoop_calls_in_flight", {{"comm", "hangs"}}, threads);
+    (void)exporter.wait_for("gpusnoop_calls_in_flight", {{"comm", "hangs"}}, in_flight_threads);
     hanging.signal(SIGKILL);
     REQUIRE(hanging.wait() == 128 + SIGKILL);
     Json json;
     std::size_t left_out = 0;  // programs of dying threads
     eventually("all calls to be reported", [&] {
         left_out = static_cast<std::size_t>(left_out_programs(exporter.scrape()));
-        json = document(exporter, "?comm=hangs");
-        return json["unreturned"].size() + left_out >= threads;
+        json = in_flight_document(exporter, "?comm=hangs");
+        return json["unreturned"].size() + left_out >= in_flight_threads;
     });
     CHECK(json["in_flight"].empty());
     CAPTURE(left_out);

@@ -29,7 +29,7 @@ void step_wall_clock(std::time_t seconds) {
 }
 
 // The page has what the program's library counted, and holds.
-void check_workload(const Exporter &exporter, const std::string &comm) {
+void machine_faults_check_workload(const Exporter &exporter, const std::string &comm) {
     const TemporaryDirectory truth_directory;
     const Process workload(
         {standin("workload"), "--iterations", "50", "--leak", "1000", "--name", comm, "--hold"},
@@ -53,7 +53,7 @@ TEST_CASE("steps of the wall clock change no count, no duration and no age", "[.
     const Exporter exporter;
     const Process opener({standin("workload"), "--iterations", "0", "--hold", "--name", "opener"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    check_workload(exporter, "before");
+    machine_faults_check_workload(exporter, "before");
     const TemporaryDirectory of_holder;
     const Process holder(
         {standin("workload"), "--iterations", "10", "--leak", "1000", "--name", "holder", "--hold"},
@@ -65,7 +65,7 @@ TEST_CASE("steps of the wall clock change no count, no duration and no age", "[.
     for (const std::time_t step : {day, -2 * day}) {
         CAPTURE(step);
         step_wall_clock(step);
-        check_workload(exporter, step > 0 ? "ahead" : "behind");
+        machine_faults_check_workload(exporter, step > 0 ? "ahead" : "behind");
         const Page page = exporter.scrape();
         // All of it is there since a moment ago.
         check_outstanding(page, held[0]);
@@ -94,7 +94,7 @@ TEST_CASE("where memory runs out, the exporter is killed, programs run on, and t
             "", {"sh", "-c", "echo $$ > " + (group / "cgroup.procs").string() + " && exec \"$@\"",
                  "sh"});
         exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-        check_workload(exporter, "first");
+        machine_faults_check_workload(exporter, "first");
         // Far less than it has, and there is no swap.
         write_file(group / "memory.max", "1048576");
         for (int i = 0;
@@ -107,7 +107,7 @@ TEST_CASE("where memory runs out, the exporter is killed, programs run on, and t
     fs::remove(group);
     const Exporter next;
     next.wait_until_attached_to(standin("12/libcudart.so.12"));
-    check_workload(next, "second");
+    machine_faults_check_workload(next, "second");
     const double launches =
         next.scrape().sum("gpusnoop_cuda_kernel_launches_total", {{"comm", "survivor"}});
     eventually("the program that met both exporters to go on", [&] {

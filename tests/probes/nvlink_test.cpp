@@ -14,8 +14,8 @@ using namespace harness;
 
 namespace {
 
-const std::string calls = "gpusnoop_nvlink_helper_calls_total";
-const std::string bytes = "gpusnoop_nvlink_helper_bytes_total";
+const std::string nvlink_calls = "gpusnoop_nvlink_helper_calls_total";
+const std::string nvlink_bytes = "gpusnoop_nvlink_helper_bytes_total";
 const Labels of_nvlink = {{"probe", "nvlink"}};
 
 void wait_until(const Exporter &exporter, bool up) {
@@ -43,13 +43,13 @@ TEST_CASE("the driver's helpers are counted while the driver is loaded", "[.gues
     module->command("memcpy 7 1000");
     module->command("memcpy 1 0");
     module->command("memset 11 4096");
-    Page page = exporter.wait_for(calls, {}, 5 + 2 + 1 + 7 + 1 + 11);
-    CHECK(page.sum(calls, {{"op", "strcpy"}, {"comm", "probes_tests"}}) == 8);
-    CHECK(page.sum(bytes, {{"op", "strcpy"}}) == 5 * 101 + 2 * 1 + 4096);
-    CHECK(page.sum(calls, {{"op", "memcpy"}}) == 8);
-    CHECK(page.sum(bytes, {{"op", "memcpy"}}) == 7000);
-    CHECK(page.sum(calls, {{"op", "memset"}}) == 11);
-    CHECK(page.sum(bytes, {{"op", "memset"}}) == 11 * 4096);
+    Page page = exporter.wait_for(nvlink_calls, {}, 5 + 2 + 1 + 7 + 1 + 11);
+    CHECK(page.sum(nvlink_calls, {{"op", "strcpy"}, {"comm", "probes_tests"}}) == 8);
+    CHECK(page.sum(nvlink_bytes, {{"op", "strcpy"}}) == 5 * 101 + 2 * 1 + 4096);
+    CHECK(page.sum(nvlink_calls, {{"op", "memcpy"}}) == 8);
+    CHECK(page.sum(nvlink_bytes, {{"op", "memcpy"}}) == 7000);
+    CHECK(page.sum(nvlink_calls, {{"op", "memset"}}) == 11);
+    CHECK(page.sum(nvlink_bytes, {{"op", "memset"}}) == 11 * 4096);
     CHECK(page.sum("gpusnoop_nvlink_helper_duration_seconds_count", {{"op", "memset"}}) == 11);
     CHECK(page.sum("gpusnoop_nvlink_helper_duration_seconds_sum", {{"op", "memset"}}) > 0);
     CHECK(page.sum("gpusnoop_probe_entries_total", of_nvlink) == 27);
@@ -62,8 +62,8 @@ TEST_CASE("the driver's helpers are counted while the driver is loaded", "[.gues
     module.emplace();
     wait_until(exporter, true);
     module->command("memcpy 3 10");
-    page = exporter.wait_for(calls, {{"op", "memcpy"}}, 8 + 3);
-    CHECK(page.sum(bytes, {{"op", "memcpy"}}) == 7030);
+    page = exporter.wait_for(nvlink_calls, {{"op", "memcpy"}}, 8 + 3);
+    CHECK(page.sum(nvlink_bytes, {{"op", "memcpy"}}) == 7030);
 }
 
 TEST_CASE("helpers of the driver are counted without perf events", "[.guest]") {
@@ -74,9 +74,9 @@ TEST_CASE("helpers of the driver are counted without perf events", "[.guest]") {
     wait_until(exporter, true);
     module.command("strcpy 5 100");
     module.command("memset 11 4096");
-    const Page page = exporter.wait_for(calls, {}, 5 + 11);
-    CHECK(page.sum(bytes, {{"op", "strcpy"}, {"comm", "probes_tests"}}) == 5 * 101);
-    CHECK(page.sum(bytes, {{"op", "memset"}, {"comm", "probes_tests"}}) == 11 * 4096);
+    const Page page = exporter.wait_for(nvlink_calls, {}, 5 + 11);
+    CHECK(page.sum(nvlink_bytes, {{"op", "strcpy"}, {"comm", "probes_tests"}}) == 5 * 101);
+    CHECK(page.sum(nvlink_bytes, {{"op", "memset"}, {"comm", "probes_tests"}}) == 11 * 4096);
     CHECK(page.sum("gpusnoop_probe_unmatched_returns_total", of_nvlink) == 0);
 }
 

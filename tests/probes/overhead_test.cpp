@@ -42,14 +42,14 @@ double call_plain(const std::string &comm, const std::string &iterations) {
     return number(parse_calls(finished.output).at("calls_plain").entered);
 }
 
-Page wait_for_calls(const Exporter &exporter, const std::string &comm, double calls) {
+Page overhead_wait_for_calls(const Exporter &exporter, const std::string &comm, double calls) {
     return exporter.wait_for("gpusnoop_function_calls_total", {{"comm", comm}}, calls);
 }
 
 }  // namespace
 
 TEST_CASE("what named functions cost a process is its calls times the cost of one",
-          "[kernel][modes]") {
+          "[kernel][core][modes]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const bool entry_only = GENERATE(false, true);
@@ -74,8 +74,8 @@ TEST_CASE("what named functions cost a process is its calls times the cost of on
     const double many = call_plain("many", "1500");
     REQUIRE(few > 0);
     REQUIRE(many > few);
-    (void)wait_for_calls(exporter, "few", few);
-    (void)wait_for_calls(exporter, "many", many);
+    (void)overhead_wait_for_calls(exporter, "few", few);
+    (void)overhead_wait_for_calls(exporter, "many", many);
     // The end of a process has its own record.
     eventually("all of the cost to be on the page", [&] {
         const Page page = exporter.scrape();

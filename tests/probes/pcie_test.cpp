@@ -39,7 +39,7 @@ const std::string other = "0000:00:04.0";    // class 0x0002
 
 // Registers that every device has, and that nothing happens by writing to.
 constexpr int identity = 0x00;
-constexpr int command = 0x04;
+constexpr int pcie_command = 0x04;
 constexpr int interrupt_line = 0x3c;
 
 // As user space does it, through /sys.
@@ -90,7 +90,7 @@ void times(int count, const auto &what) {
 }  // namespace
 
 TEST_CASE("where the kernel has no kprobes, the probes that need them say so, and others go on",
-          "[kernel]") {
+          "[kernel][core]") {
     require_bpf();
     const Exporter exporter("pcie: {enabled: true}\nnvlink: {enabled: true}\n");
     const Page page = exporter.scrape();
@@ -120,7 +120,7 @@ TEST_CASE("accesses are counted by device, operation, size and origin", "[.guest
     const std::uint32_t line = gpu.read(interrupt_line, 1);
 
     times(2, [&] { gpu.read(interrupt_line, 1); });
-    times(5, [&] { gpu.read(command, 2); });
+    times(5, [&] { gpu.read(pcie_command, 2); });
     times(7, [&] { gpu.read(identity, 4); });
     times(2, [&] { gpu.write(interrupt_line, 1, line); });
     times(3, [&] { gpu.write(window, 4, ~std::uint32_t{0}); });
@@ -214,7 +214,7 @@ TEST_CASE("an access is told with its register, its value, its result and its du
         done.emplace_back(display, identity, size | PCIE_USER, gpu.read(identity, size));
         done.emplace_back(bridge, identity, size | PCIE_USER, nvlink.read(identity, size));
         module.command("read " + display + " 0x04 " + std::to_string(size) + " 1");
-        done.emplace_back(display, command, size, module.answer().value);
+        done.emplace_back(display, pcie_command, size, module.answer().value);
     }
     for (const std::uint32_t value : {0x12345678U, 0U, 0xffffffffU, 0x80000001U}) {
         gpu.write(window, 4, value);
@@ -282,7 +282,7 @@ TEST_CASE("each access is a line of the trace, with what was read or written", "
                             {"result", 0},
                             {"error", nullptr}});
     };
-    did(display, "read", "0x4", "command", 2, gpu.read(command, 2), "user");
+    did(display, "read", "0x4", "command", 2, gpu.read(pcie_command, 2), "user");
     did(bridge, "read", "0x0", "vendor_id", 4, nvlink.read(identity, 4), "user");
     unwanted.read(identity, 4);
     CHECK(run({"od", "-N4", "/sys/bus/pci/devices/" + display + "/config"}).code == 0);

@@ -40,8 +40,8 @@ std::vector<std::string> interpreters() {
     return commands;
 }
 
-Process start(const std::string &interpreter, const std::vector<std::string> &words,
-              std::vector<std::string> command = {}) {
+Process profile_python_start(const std::string &interpreter, const std::vector<std::string> &words,
+                             std::vector<std::string> command = {}) {
     std::istringstream parts(interpreter);
     for (std::string part; parts >> part;) {
         command.push_back(part);
@@ -83,7 +83,7 @@ TEST_CASE("samples of a Python program are in the functions that burn the time",
     const std::string interpreter = GENERATE(from_range(interpreters()));
     const std::string way = GENERATE("burn", "callback", "threads");
     CAPTURE(interpreter, way);
-    const Process process = start(interpreter, {way, "2000"});
+    const Process process = profile_python_start(interpreter, {way, "2000"});
     Profile profile({pid_option(process), "--format=json", "--frequency=199"});
     auto said = work(process);
     const Json json = Json::parse(profile.finish());
@@ -122,7 +122,7 @@ TEST_CASE("a Python thread sleeps in the function that sleeps", "[kernel]") {
     require_bpf();
     const std::string interpreter = GENERATE(from_range(interpreters()));
     CAPTURE(interpreter);
-    const Process process = start(interpreter, {"nap", "500"});
+    const Process process = profile_python_start(interpreter, {"nap", "500"});
     Profile profile({pid_option(process), "--format=json", "--type=offcpu"});
     auto said = work(process);
     const Json json = Json::parse(profile.finish());
@@ -162,8 +162,8 @@ TEST_CASE("a Python program with ids of its own, as in a container, shows its fu
     require_bpf();
     const std::string interpreter = GENERATE(from_range(interpreters()));
     CAPTURE(interpreter);
-    const Process process =
-        start(interpreter, {"threads", "1000"}, {"unshare", "--pid", "--fork", "--kill-child"});
+    const Process process = profile_python_start(interpreter, {"threads", "1000"},
+                                                 {"unshare", "--pid", "--fork", "--kill-child"});
     const Finished found = run({"pgrep", "--parent", std::to_string(process.pid())});
     REQUIRE(found.code == 0);
     const std::string program = found.output.substr(0, found.output.find('\n'));

@@ -23,7 +23,7 @@
 using namespace harness;
 using namespace harness::profiles;
 
-TEST_CASE("samples of the CPU are where a program burns it", "[kernel]") {
+TEST_CASE("samples of the CPU are where a program burns it", "[kernel][core]") {
     require_bpf();
     const Process process = hold({"burn", "2000"});
     Profile profile({pid_option(process), "--format=json", "--frequency=199"});
@@ -120,7 +120,7 @@ void check_heap(const Process::Environment &environment = {}) {
 }  // namespace
 
 TEST_CASE("a heap profile has what a process allocates and does not free, to the byte",
-          "[kernel]") {
+          "[kernel][core]") {
     require_bpf();
     check_heap();
 }

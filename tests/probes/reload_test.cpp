@@ -12,7 +12,7 @@
 using namespace harness;
 
 TEST_CASE("an invalid file changes nothing and is explained, and the next good one is taken",
-          "[kernel]") {
+          "[kernel][core]") {
     require_bpf();
     Exporter exporter(one("auto"));
     const Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
@@ -44,7 +44,7 @@ TEST_CASE("an invalid file changes nothing and is explained, and the next good o
                [&] { return count(exporter.log(), "failed to reload config") > failures; });
     CHECK(exporter.scrape().sum(successful) == 0);
 
-    reload(exporter, other("auto"));
+    reload(exporter, other_library("auto"));
     CHECK(exporter.scrape().sum(successful) == 1);
     CHECK(exporter.scrape().sum(timestamp) > started);
     present = stays;
@@ -76,7 +76,7 @@ TEST_CASE("what needs a restart is named, and the rest is taken over", "[kernel]
     const Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
     exporter.wait_until_attached_to(standin("libcalls.so.1"));
     reload(exporter, "web: {telemetry_path: /other}\nlog: {level: warn}\nlabels: {pid: true}\n" +
-                         other("auto"));
+                         other_library("auto"));
     for (const std::string key : {"web.telemetry_path", "labels.pid"}) {
         CHECK(count(exporter.log(), "msg=\"a changed setting needs a restart\" key=" + key) +
                   count(exporter.log(),
@@ -90,7 +90,7 @@ TEST_CASE("what needs a restart is named, and the rest is taken over", "[kernel]
     check_counted(exporter, only(run_mix("applied"), present), "applied", in_one);
     // The level is that of the file.
     CHECK(count(exporter.log(), "configuration reloaded") == 0);
-    reload(exporter, other("auto"));
+    reload(exporter, other_library("auto"));
     CHECK(count(exporter.log(), "configuration reloaded") == 1);
     CHECK(count(exporter.log(), "needs a restart") == 2);
 }
@@ -105,7 +105,7 @@ TEST_CASE("a storm of reloads is answered, and nothing is lost in it", "[kernel]
     std::atomic<int> too_many = 0;
     std::atomic<int> refused = 0;
     for (int round = 0; round < 5; round++) {
-        exporter.configure(round % 2 == 0 ? other("auto") : one("auto"));
+        exporter.configure(round % 2 == 0 ? other_library("auto") : one("auto"));
         std::vector<std::jthread> clients;
         for (int i = 0; i < 20; i++) {
             clients.emplace_back([&] {

@@ -29,7 +29,7 @@ std::vector<Frame> resolve(symbols::StackResolver &resolver, symbols::StackReque
     return answers[0].frames;
 }
 
-std::unique_ptr<symbols::StackResolver> start() {
+std::unique_ptr<symbols::StackResolver> stack_resolver_start() {
     auto resolver = symbols::StackResolver::start();
     INFO((resolver ? "" : resolver.error().message));
     REQUIRE(resolver.has_value());
@@ -74,7 +74,7 @@ TEST_CASE("a stack in a library whose path was replaced is named", "[kernel]") {
     REQUIRE(child.told()[0] != 0);
     fs::remove(library);
     write_file(library, "another file");
-    const auto resolver = start();
+    const auto resolver = stack_resolver_start();
     const std::uint64_t in_malloc = child.told()[0] + 1;
     const auto code_start = symbols::code_start_of(child.tgid());
     REQUIRE(code_start);
@@ -111,7 +111,7 @@ TEST_CASE("a stack in a program is named, in a stripped one by its file", "[kern
     const Process without_symbols(command(stripped.string()), environment);
     run_until_named(whole, "workload");
     run_until_named(without_symbols, "stripped");
-    const auto resolver = start();
+    const auto resolver = stack_resolver_start();
 
     const auto named = resolve(*resolver, {1, number(whole.pid()), {entry_of(whole.pid()) + 4}});
     CHECK(named[0].function == "_start");

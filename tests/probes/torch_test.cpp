@@ -32,11 +32,11 @@ struct OfDevice {
     double held_bytes = 0;
 };
 
-struct Truth {
+struct TorchTruth {
     std::map<std::pair<std::string, std::string>, OfDevice> devices;  // by pid and device
     std::map<std::pair<std::string, std::string>, double> sites;      // by pid and function
 
-    explicit Truth(const std::string &output) {
+    explicit TorchTruth(const std::string &output) {
         std::istringstream lines(output);
         for (std::string line; std::getline(lines, line);) {
             std::istringstream words(line);
@@ -69,7 +69,7 @@ struct Truth {
 };
 
 // Without scans, ends of processes are seen by their records alone.
-std::string enabled(const std::string &mode, const std::string &more = "") {
+std::string torch_enabled(const std::string &mode, const std::string &more = "") {
     return "cuda: {enabled: false}\nlabels: {pid: true}\ndiscovery: {rescan_interval: 1h}\ntorch: "
            "{enabled: true, attach: " +
            mode + more + "}\n";
@@ -83,7 +83,7 @@ std::vector<std::string> tensors(const std::string &version, const TemporaryDire
     return command;
 }
 
-void check_counters(const Page &page, const Truth &truth, const std::string &comm) {
+void check_counters(const Page &page, const TorchTruth &truth, const std::string &comm) {
     for (const auto &[of, device] : truth.devices) {
         INFO(of.first << ' ' << of.second);
         const Labels labels = {{"comm", comm}, {"pid", of.first}, {"device", of.second}};
@@ -101,7 +101,7 @@ void check_counters(const Page &page, const Truth &truth, const std::string &com
     }
 }
 
-void check_sums(const Page &page, const Truth &truth) {
+void torch_check_sums(const Page &page, const TorchTruth &truth) {
     for (const auto &[of, device] : truth.devices) {
         INFO(of.first << ' ' << of.second);
         const Labels labels = {{"pid", of.first}, {"device", of.second}};
@@ -120,7 +120,7 @@ double held_by(const Page &page, const std::string &pid, const std::string &func
     return bytes;
 }
 
-void check_sites(const Exporter &exporter, const Truth &truth) {
+void check_sites(const Exporter &exporter, const TorchTruth &truth) {
     for (const auto &[of, bytes] : truth.sites) {
         INFO(of.first << ' ' << of.second);
         Page page = exporter.scrape();
@@ -133,7 +133,7 @@ void check_sites(const Exporter &exporter, const Truth &truth) {
 }
 
 // All calls are seen: none is lost or still to come.
-void check_account(const Page &page, double calls) {
+void torch_check_account(const Page &page, double calls) {
     const Labels of = {{"probe", "torch"}};
     CHECK(page.sum("gpusnoop_probe_entries_total", of) == calls);
     CHECK(page.sum("gpusnoop_probe_events_total", of) == calls);
@@ -141,7 +141,8 @@ void check_account(const Page &page, double calls) {
     CHECK(page.sum("gpusnoop_probe_in_flight_calls", of) == 0);
 }
 
-void wait_until_counted(const Exporter &exporter, const Truth &truth, const std::string &comm) {
+void wait_until_counted(const Exporter &exporter, const TorchTruth &truth,
+                        const std::string &comm) {
     (void)exporter.wait_for("gpusnoop_torch_memory_frees_total", {{"comm", comm}},
                             truth.sum(&OfDevice::frees));
     (void)exporter.wait_for("gpusnoop_torch_memory_allocations_total", {{"comm", comm}},
@@ -158,14 +159,14 @@ nlohmann::json document_of(const Exporter &exporter, pid_t pid) {
 }  // namespace
 
 TEST_CASE("the memory of tensors is counted as PyTorch's allocator gives it out",
-          "[kernel][modes]") {
+          "[kernel][core][modes]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
     const TemporaryDirectory directory;
     Process program(tensors("2", directory, {"--threads", "8", "--early", "20", "--fork"}));
     program.wait_for_output("waits");
-    const Exporter exporter(enabled(mode));
+    const Exporter exporter(torch_enabled(mode));
     exporter.wait_until_attached_to(standin("torch/2/libc10.so"));
     write_file(directory / "go", "");
     // The child's and its own.
@@ -173,15 +174,15 @@ TEST_CASE("the memory of tensors is counted as PyTorch's allocator gives it out"
         const std::string said = program.output();
         return said.find("holding") != said.rfind("holding");
     });
-    const Truth held(program.output());
+    const TorchTruth held(program.output());
     REQUIRE(held.devices.size() == 4);
     REQUIRE(held.sum(&OfDevice::untracked) == 11);
     REQUIRE(held.sum(&OfDevice::out_of_memory) > 0);
     wait_until_counted(exporter, held, "tensors");
     Page page = exporter.scrape();
     check_counters(page, held, "tensors");
-    check_sums(page, held);
-    check_account(page, held.calls());
+    torch_check_sums(page, held);
+    torch_check_account(page, held.calls());
     check_sites(exporter, held);
 
     const auto document = document_of(exporter, program.pid());
@@ -194,12 +195,12 @@ TEST_CASE("the memory of tensors is counted as PyTorch's allocator gives it out"
 
     program.signal(SIGUSR1);
     program.wait_for_output("waiting");
-    const Truth freed(program.output());
+    const TorchTruth freed(program.output());
     CHECK(freed.sum(&OfDevice::frees) == held.sum(&OfDevice::frees) + 5);
     wait_until_counted(exporter, freed, "tensors");
     page = exporter.scrape();
     check_counters(page, freed, "tensors");
-    check_sums(page, freed);
+    torch_check_sums(page, freed);
     check_sites(exporter, freed);
 
     program.signal(SIGUSR1);
@@ -223,29 +224,29 @@ TEST_CASE("the allocators of older versions of PyTorch count, too", "[kernel]") 
     const TemporaryDirectory directory;
     Process program(tensors(version, directory, {"--early", "4"}));
     program.wait_for_output("waits");
-    const Exporter exporter(enabled("auto"));
+    const Exporter exporter(torch_enabled("auto"));
     exporter.wait_until_attached_to(standin("torch/" + version + "/libc10.so"));
     write_file(directory / "go", "");
     program.wait_for_output("holding");
-    const Truth truth(program.output());
+    const TorchTruth truth(program.output());
     wait_until_counted(exporter, truth, "tensors");
     const Page page = exporter.scrape();
     check_counters(page, truth, "tensors");
-    check_account(page, truth.calls());
+    torch_check_account(page, truth.calls());
     check_sites(exporter, truth);
     if (version == "1.8") {  // it reports no sums
         CHECK_FALSE(page.has("gpusnoop_torch_memory_allocated_bytes"));
         CHECK_FALSE(page.has("gpusnoop_torch_memory_reserved_bytes"));
     } else {
         CHECK(truth.sum(&OfDevice::out_of_memory) > 0);
-        check_sums(page, truth);
+        torch_check_sums(page, truth);
     }
 }
 
 TEST_CASE("sums of the allocator are right after reports of it were lost", "[kernel]") {
     require_bpf();
     const TemporaryDirectory directory;
-    Exporter exporter(enabled("auto", ", ring_bytes: 4KiB"));
+    Exporter exporter(torch_enabled("auto", ", ring_bytes: 4KiB"));
     Process program(tensors("2", directory, {}));
     exporter.wait_until_attached_to(standin("torch/2/libc10.so"));
     exporter.process().signal(SIGSTOP);
@@ -255,7 +256,7 @@ TEST_CASE("sums of the allocator are right after reports of it were lost", "[ker
     (void)exporter.scrape();  // empties the ring
     program.signal(SIGUSR1);
     program.wait_for_output("waiting");
-    const Truth truth(program.output());
+    const TorchTruth truth(program.output());
     const std::string pid = std::to_string(program.pid());
     const auto &device = truth.devices.at({pid, "cuda:0"});
     const Page page = exporter.wait_for("gpusnoop_torch_memory_allocated_bytes",
@@ -286,12 +287,12 @@ TEST_CASE("without its stacks, an allocation is known by the instruction after t
           "[kernel]") {
     require_bpf();
     const TemporaryDirectory directory;
-    const Exporter exporter(enabled("auto", ", call_stacks: false"));
+    const Exporter exporter(torch_enabled("auto", ", call_stacks: false"));
     Process program(tensors("2", directory, {}));
     exporter.wait_until_attached_to(standin("torch/2/libc10.so"));
     write_file(directory / "go", "");
     program.wait_for_output("holding");
-    const Truth truth(program.output());
+    const TorchTruth truth(program.output());
     const std::string pid = std::to_string(program.pid());
     eventually("the one site to have a name", [&] {
         return held_by(exporter.scrape(), pid, "standin::Allocator::") ==
@@ -305,14 +306,14 @@ TEST_CASE("a few tensors are counted on another kernel", "[.guest]") {
     const Process program(
         tensors("2", directory, {"--threads", "2", "--rounds", "10", "--early", "4"}));
     program.wait_for_output("waits");
-    const Exporter exporter(enabled("auto"));
+    const Exporter exporter(torch_enabled("auto"));
     exporter.wait_until_attached_to(standin("torch/2/libc10.so"));
     write_file(directory / "go", "");
     program.wait_for_output("holding");
-    const Truth truth(program.output());
+    const TorchTruth truth(program.output());
     wait_until_counted(exporter, truth, "tensors");
     const Page page = exporter.scrape();
     check_counters(page, truth, "tensors");
-    check_sums(page, truth);
-    check_account(page, truth.calls());
+    torch_check_sums(page, truth);
+    torch_check_account(page, truth.calls());
 }

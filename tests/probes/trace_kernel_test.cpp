@@ -24,15 +24,15 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int threads = 3;
+constexpr int trace_kernel_threads = 3;
 constexpr int calls_each = 200;
 
 // Comm, for targets that another test's process cannot be.
 const std::string comm = "--comm=sys[c]alls";
 
 Process start_syscalls() {
-    Process process({standin("syscalls"), "--threads", std::to_string(threads), "--calls",
-                     std::to_string(calls_each)});
+    Process process({standin("syscalls"), "--threads", std::to_string(trace_kernel_threads),
+                     "--calls", std::to_string(calls_each)});
     process.wait_for_output("waiting");
     return process;
 }
@@ -51,7 +51,7 @@ void make_calls(Process &process) {
     REQUIRE(process.wait() == 0);
 }
 
-std::vector<json> named(const std::vector<json> &lines, const std::string &syscall) {
+std::vector<json> trace_kernel_named(const std::vector<json> &lines, const std::string &syscall) {
     std::vector<json> found;
     std::ranges::copy_if(lines, std::back_inserter(found),
                          [&](const json &line) { return line["syscall"] == syscall; });
@@ -81,8 +81,8 @@ void check_lines(const std::vector<json> &lines, const Process &process) {
     };
     for (const auto &[name, what] : expected) {
         CAPTURE(name);
-        const auto found = named(lines, name);
-        CHECK(found.size() == threads * calls_each);
+        const auto found = trace_kernel_named(lines, name);
+        CHECK(found.size() == trace_kernel_threads * calls_each);
         std::set<int> tids;
         for (const json &line : found) {
             CHECK(line["pid"] == process.pid());
@@ -103,13 +103,13 @@ void check_lines(const std::vector<json> &lines, const Process &process) {
             }
             tids.insert(line["tid"].get<int>());
         }
-        CHECK(tids.size() == threads);
+        CHECK(tids.size() == trace_kernel_threads);
     }
-    for (const json &line : named(lines, "unknown")) {
+    for (const json &line : trace_kernel_named(lines, "unknown")) {
         CHECK(line["number"] == 100'000);
     }
 #if defined(__x86_64__)
-    const auto compat = named(lines, "compat");
+    const auto compat = trace_kernel_named(lines, "compat");
     CHECK(compat.size() == compat_calls_of(process));
     for (const json &line : compat) {
         CHECK(line["number"] == 64);
@@ -120,7 +120,7 @@ void check_lines(const std::vector<json> &lines, const Process &process) {
 
 }  // namespace
 
-TEST_CASE("each system call of a process is a line, and none of another", "[kernel]") {
+TEST_CASE("each system call of a process is a line, and none of another", "[kernel][core]") {
     require_bpf();
     SECTION("by its id") {
         Process traced = start_syscalls();
@@ -174,11 +174,12 @@ TEST_CASE("each system call of a process is a line, and none of another", "[kern
         wait_until_in(trace, traced);
         make_calls(traced);
         const auto lines = trace.finish();
-        CHECK(named(lines, "getpgid").size() == threads * calls_each);
-        CHECK(named(lines, "timer_delete").size() == threads * calls_each);
-        CHECK_FALSE(named(lines, "clock_nanosleep").empty());
-        CHECK(named(lines, "getppid").empty());
-        CHECK(named(lines, "read").empty());
+        CHECK(trace_kernel_named(lines, "getpgid").size() == trace_kernel_threads * calls_each);
+        CHECK(trace_kernel_named(lines, "timer_delete").size() ==
+              trace_kernel_threads * calls_each);
+        CHECK_FALSE(trace_kernel_named(lines, "clock_nanosleep").empty());
+        CHECK(trace_kernel_named(lines, "getppid").empty());
+        CHECK(trace_kernel_named(lines, "read").empty());
     }
 }
 
@@ -219,8 +220,9 @@ TEST_CASE("a program of a traced name is traced from its first system call on", 
 TEST_CASE("system calls of a GPU process are lines from its first CUDA call on", "[kernel]") {
     require_bpf();
     const auto start = [] {
-        Process process({standin("syscalls"), "--threads", std::to_string(threads), "--calls",
-                         std::to_string(calls_each), "--cuda", standin("12/libcudart.so.12")});
+        Process process({standin("syscalls"), "--threads", std::to_string(trace_kernel_threads),
+                         "--calls", std::to_string(calls_each), "--cuda",
+                         standin("12/libcudart.so.12")});
         process.wait_for_output("waiting");
         return process;
     };

@@ -88,7 +88,7 @@ constexpr const char *python_group = R"(
 }  // namespace
 
 TEST_CASE("what a program does between USDT probes is counted, with semaphores and without",
-          "[kernel][modes]") {
+          "[kernel][core][modes]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

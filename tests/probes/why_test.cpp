@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr auto enabled = "host: {time: {enabled: true}}\n";
+constexpr auto why_enabled = "host: {time: {enabled: true}}\n";
 
 Finished why(const Exporter &exporter, const std::vector<std::string> &more) {
     std::vector<std::string> command = {
@@ -51,7 +51,7 @@ Steps again(const Steps &step) {
 }
 
 // A program that has launched a kernel, is called `name`, and waits to go on with the steps.
-Process start(const Exporter &exporter, const std::string &name, const Steps &steps) {
+Process why_start(const Exporter &exporter, const std::string &name, const Steps &steps) {
     Steps command = {standin("spends"), "wait", "name", name, "launch", "wait"};
     command.insert(command.end(), steps.begin(), steps.end());
     Process process(command);
@@ -114,13 +114,16 @@ void check_starvation(const Exporter &exporter, const Process &process, const st
 
 TEST_CASE("why says what the GPU waits for", "[kernel]") {
     require_bpf();
-    const Exporter exporter(enabled);
+    const Exporter exporter(why_enabled);
     struct Situation {
         std::string key;
         Steps work;
         std::string state;
     };
     const TemporaryDirectory directory;
+    // The disk takes longer for a page than any machine's CPU: the time is in the waits.
+    const auto cgroup = MemoryCgroup::make(std::uint64_t{1} << 30);  // ends after the process
+    const DiskCgroup disk;
     for (const auto &[key, work, state] : std::vector<Situation>{
              {"data", {"pipe", "20", "burn", "4"}, "pipe"},
              {"lock", {"futex", "20", "burn", "4"}, "futex"},
@@ -128,7 +131,11 @@ TEST_CASE("why says what the GPU waits for", "[kernel]") {
              {"host", {"burn", "20", "pipe", "2"}, "running"},
              {"file", {"cold", directory / "data", "100"}, "file"},
          }) {
-        const Process process = start(exporter, "why_" + key, again(training(work)));
+        const Process process = why_start(exporter, "why_" + key, again(training(work)));
+        if (key == "file" && cgroup) {
+            cgroup->take(process.pid());
+            disk.limit(process.pid(), *cgroup, directory.path(), 1000);
+        }
         process.signal(SIGUSR1);
         check_starvation(exporter, process, key, state);
     }
@@ -136,7 +143,7 @@ TEST_CASE("why says what the GPU waits for", "[kernel]") {
 
 TEST_CASE("why says what limits a program that the GPU does not wait for", "[kernel]") {
     require_bpf();
-    const Exporter exporter(enabled);
+    const Exporter exporter(why_enabled);
     struct Situation {
         std::string key;
         Steps loop;
@@ -151,7 +158,7 @@ TEST_CASE("why says what limits a program that the GPU does not wait for", "[ker
              {"launches", {"inside", "launch", "futex", "20", "burn", "4"}, "inside of them"},
              {"idle", {"poll", "20"}, "It is idle: nothing was launched"},
          }) {
-        const Process process = start(exporter, "why_" + key, again(loop));
+        const Process process = why_start(exporter, "why_" + key, again(loop));
         process.signal(SIGUSR1);
         check_conclusion(exporter, process, key, sentence);
     }
@@ -159,9 +166,9 @@ TEST_CASE("why says what limits a program that the GPU does not wait for", "[ker
 
 TEST_CASE("why says that neighbours have the CPU", "[kernel]") {
     require_bpf();
-    const Exporter exporter(enabled);
+    const Exporter exporter(why_enabled);
     const Process process =
-        start(exporter, "why_crowded", again(training({"pin", "0", "burn", "20"})));
+        why_start(exporter, "why_crowded", again(training({"pin", "0", "burn", "20"})));
     const Steps burner = {standin("spends"), "pin", "0", "burn_wall", "60000"};
     const Process neighbours[] = {Process(burner), Process(burner)};
     process.signal(SIGUSR1);
@@ -170,7 +177,7 @@ TEST_CASE("why says that neighbours have the CPU", "[kernel]") {
 
 TEST_CASE("why says that a program is swapped out", "[kernel]") {
     require_bpf();
-    const Exporter exporter(enabled);
+    const Exporter exporter(why_enabled);
     const SwapFile swap(64);
     if (!swap.is_used()) {
         missing("a file to swap to");
@@ -184,7 +191,7 @@ TEST_CASE("why says that a program is swapped out", "[kernel]") {
     Steps steps = {"touch", "48", "12288", "wait"};
     const Steps loop = again(training({"touch", "48", "100"}));
     steps.insert(steps.end(), loop.begin(), loop.end());
-    Process process = start(exporter, "why_swaps", steps);
+    Process process = why_start(exporter, "why_swaps", steps);
     cgroup->take(process.pid());
     process.signal(SIGUSR1);
     process.wait_for_output("waiting 3");
@@ -195,20 +202,21 @@ TEST_CASE("why says that a program is swapped out", "[kernel]") {
 
 TEST_CASE("why says that the CPU limit of a program's cgroup is too low", "[kernel]") {
     require_bpf();
-    const Exporter exporter(enabled);
+    const Exporter exporter(why_enabled);
     const CpuCgroup cgroup;  // ends after the process
-    const Process process = start(exporter, "why_throttled", {"pin", "0", "burn_wall", "20000"});
+    const Process process =
+        why_start(exporter, "why_throttled", {"pin", "0", "burn_wall", "20000"});
     cgroup.take(process.pid());
     process.signal(SIGUSR1);
     check_conclusion(exporter, process, "throttled", "CPU limit of its cgroup");
 }
 
-TEST_CASE("why has a table for people, and the processes that it is asked for", "[kernel]") {
+TEST_CASE("why has a table for people, and the processes that it is asked for", "[kernel][core]") {
     require_bpf();
-    const Exporter exporter(enabled);
+    const Exporter exporter(why_enabled);
     const Process loads =
-        start(exporter, "why_loads", again(training({"pipe", "20", "burn", "4"})));
-    const Process other = start(exporter, "why_other", {});
+        why_start(exporter, "why_loads", again(training({"pipe", "20", "burn", "4"})));
+    const Process other = why_start(exporter, "why_other", {});
     loads.signal(SIGUSR1);
     const Finished both = why(exporter, {"--comm=why_*", "--duration=500ms"});
     CHECK(both.code == 0);
@@ -230,7 +238,7 @@ TEST_CASE("why says what is missing, and what is wrong with its command line", "
     const Finished without = why(off, {"--duration=100ms"});
     CHECK(without.code == 1);
     CHECK_THAT(without.output, ContainsSubstring("host.time.enabled: true"));
-    const Exporter exporter(enabled);
+    const Exporter exporter(why_enabled);
     const Finished nobody = why(exporter, {"--comm=why_nobody", "--duration=100ms"});
     CHECK(nobody.code == 0);
     CHECK_THAT(nobody.output, ContainsSubstring("No thread that launches work on a GPU"));

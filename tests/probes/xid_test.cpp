@@ -47,15 +47,15 @@ std::string sxid(const std::string &text) {
     return "nvidia-nvswitch0: SXid (PCI:" + device + "): 20034, " + text;
 }
 
-std::string config(const std::string &xid) {
+std::string xid_config(const std::string &xid) {
     return "cuda: {enabled: false}\nxid: " + xid + "\n";
 }
 
-double probe(const Page &page, const std::string &what) {
+double xid_probe(const Page &page, const std::string &what) {
     return page.sum("gpusnoop_probe_" + what, {{"probe", "xid"}});
 }
 
-json document(const Exporter &exporter, const std::string &query = "") {
+json xid_document(const Exporter &exporter, const std::string &query = "") {
     const HttpAnswer answer =
         http(exporter.port(), "/api/v1/xids?device=" + device + (query.empty() ? "" : "&" + query));
     REQUIRE(answer.status == 200);
@@ -68,11 +68,11 @@ std::vector<std::string> sources() {
 
 }  // namespace
 
-TEST_CASE("Xids in the kernel's log are counted to the one") {
+TEST_CASE("Xids in the kernel's log are counted to the one", "[kernel][core]") {
     require_bpf();
     for (const std::string &source : sources()) {
         CAPTURE(source);
-        const Exporter exporter(config("{count_written_lines: true, source: " + source + "}"));
+        const Exporter exporter(xid_config("{count_written_lines: true, source: " + source + "}"));
         // A process that waits, which the reports name.
         const Process named({"/bin/sh", "-c", "echo runs; kill -STOP $$; exit 0"});
         named.wait_for_output("runs");
@@ -107,17 +107,17 @@ TEST_CASE("Xids in the kernel's log are counted to the one") {
         CHECK(page.sum(xids, of_device) == 25 + 7 + 1);
         CHECK(page.sum(sxids, {{"device", device}, {"sxid", "20034"}, {"severity", "fatal"}}) == 3);
         CHECK(page.sum(ignored, {{"reason", "continued"}}) >= 6);
-        CHECK(probe(page, "events_total") >= 25 + 7 + 1 + 9);
-        CHECK(probe(page, "entries_total") == probe(page, "events_total"));
-        CHECK(probe(page, "events_lost_total") == 0);
+        CHECK(xid_probe(page, "events_total") >= 25 + 7 + 1 + 9);
+        CHECK(xid_probe(page, "entries_total") == xid_probe(page, "events_total"));
+        CHECK(xid_probe(page, "events_lost_total") == 0);
 
-        const json last = document(exporter);
+        const json last = xid_document(exporter);
         REQUIRE(last["xids"].size() == 25 + 7 + 1 + 3);
         CHECK(last["xids"][0]["kind"] == "sxid");
         CHECK(last["xids"][3]["comm"] == "gone");
         CHECK(last["xids"][4]["text"] ==
               "pid='<unknown>', name=<unknown>, GPU has fallen off the bus.");
-        CHECK(document(exporter, "pid=" + pid)["xids"].size() == 25);
+        CHECK(xid_document(exporter, "pid=" + pid)["xids"].size() == 25);
         const std::string front = http(exporter.port(), "/").body;
         CHECK(front.find("GPU has fallen off the bus.") != std::string::npos);
     }
@@ -125,7 +125,7 @@ TEST_CASE("Xids in the kernel's log are counted to the one") {
 
 TEST_CASE("a process that becomes another program is counted as both") {
     require_bpf();
-    const Exporter exporter(config("{count_written_lines: true}"));
+    const Exporter exporter(xid_config("{count_written_lines: true}"));
     Process changes({"/bin/sh", "-c", "echo is a shell; kill -STOP $$; exec sleep 100"});
     changes.wait_for_output("is a shell");
     const std::string text = "pid=" + std::to_string(changes.pid()) + ", name=sh, Ch 00000008";
@@ -143,9 +143,9 @@ TEST_CASE("two capabilities are enough to count Xids and to know what programs w
     require_bpf();
     const std::vector<std::string> through = {"setpriv", "--bounding-set=-all,+bpf,+perfmon"};
     for (const bool counted : {true, false}) {
-        const Exporter exporter(
-            config(counted ? "{count_written_lines: true, source: printk}" : "{source: printk}"),
-            through);
+        const Exporter exporter(xid_config(counted ? "{count_written_lines: true, source: printk}"
+                                                   : "{source: printk}"),
+                                through);
         write_line(xid(79, "GPU has fallen off the bus."));
         if (counted) {
             (void)exporter.wait_for(xids, of_device, 1);
@@ -159,7 +159,7 @@ TEST_CASE("lines that a program writes are no Xids") {
     require_bpf();
     for (const std::string &source : sources()) {
         CAPTURE(source);
-        const Exporter exporter(config("{source: " + source + "}"));
+        const Exporter exporter(xid_config("{source: " + source + "}"));
         for (int i = 0; i < 5; i++) {
             write_line(xid(79, "GPU has fallen off the bus."));
             write_line(sxid("Fatal, Link 30 LTSSM Fault Up"));
@@ -167,7 +167,7 @@ TEST_CASE("lines that a program writes are no Xids") {
         const Page page = exporter.wait_for(ignored, {{"reason", "written"}}, 10);
         CHECK(!page.has(xids, of_device));
         CHECK(!page.has(sxids, of_device));
-        CHECK(document(exporter)["xids"].empty());
+        CHECK(xid_document(exporter)["xids"].empty());
     }
 }
 
@@ -176,7 +176,7 @@ TEST_CASE("lines from before the exporter's start are not counted") {
     write_line(xid(48, "from before"));
     for (const std::string &source : sources()) {
         CAPTURE(source);
-        const Exporter exporter(config("{count_written_lines: true, source: " + source + "}"));
+        const Exporter exporter(xid_config("{count_written_lines: true, source: " + source + "}"));
         write_line(xid(62, "from now"));
         const Page page = exporter.wait_for(xids, of_device, 1);
         CHECK(page.sum(xids, {{"device", device}, {"xid", "62"}}) == 1);
@@ -185,10 +185,10 @@ TEST_CASE("lines from before the exporter's start are not counted") {
 
 TEST_CASE("text in a report is shown as text") {
     require_bpf();
-    const Exporter exporter(config("{count_written_lines: true}"));
+    const Exporter exporter(xid_config("{count_written_lines: true}"));
     write_line(xid(13, "pid=2147483647, name=<b>\"\\\x01\xff, <script>alert(1)</script>"));
     (void)exporter.wait_for(xids, of_device, 1);
-    const json last = document(exporter)["xids"];
+    const json last = xid_document(exporter)["xids"];
     REQUIRE(last.size() == 1);
     CHECK(last[0]["comm"].get<std::string>().starts_with("<b>\"\\"));
     CHECK(last[0]["text"].get<std::string>().ends_with("<script>alert(1)</script>"));
@@ -214,7 +214,7 @@ void check_reports(const Exporter &exporter, const TestModule &module, double be
     of["comm"] = "probes_tests";
     CHECK(page.sum(xids, of) == before * 5 + 5);
     CHECK(page.sum(ignored, {{"reason", "written"}}) == 0);
-    CHECK(probe(page, "events_lost_total") == 0);
+    CHECK(xid_probe(page, "events_lost_total") == 0);
 }
 
 }  // namespace
@@ -222,7 +222,7 @@ void check_reports(const Exporter &exporter, const TestModule &module, double be
 TEST_CASE("Xids that the driver logs are counted while it comes and goes", "[.guest]") {
     for (const std::string source : {"auto", "printk", "kmsg"}) {
         CAPTURE(source);
-        const Exporter exporter(config("{source: " + source + "}"));
+        const Exporter exporter(xid_config("{source: " + source + "}"));
         for (const double before : {0, 1}) {
             const TestModule module;
             check_reports(exporter, module, before);
@@ -232,7 +232,7 @@ TEST_CASE("Xids that the driver logs are counted while it comes and goes", "[.gu
 
 TEST_CASE("the driver's tracepoints stand for its lines", "[.guest]") {
     const TestModule module;
-    const Exporter exporter(config("{source: driver}"));
+    const Exporter exporter(xid_config("{source: driver}"));
     CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions", {{"probe", "xid"}}) == 3);
     check_reports(exporter, module, 0);
     // Which is why they are not the default.
@@ -240,7 +240,7 @@ TEST_CASE("the driver's tracepoints stand for its lines", "[.guest]") {
 }
 
 TEST_CASE("the driver's tracepoints are attached to when the driver is loaded", "[.guest]") {
-    Exporter exporter(config("{source: driver}") + "discovery: {rescan_interval: 1s}\n");
+    Exporter exporter(xid_config("{source: driver}") + "discovery: {rescan_interval: 1s}\n");
     CHECK(exporter.scrape().sum("gpusnoop_probe_attached_functions", {{"probe", "xid"}}) == 1);
     const TestModule module;
     eventually("the exporter to attach to the driver", [&] {

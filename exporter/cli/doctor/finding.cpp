@@ -90,7 +90,7 @@ std::string to_text(std::span<const Finding> findings) {
 }
 
 std::string to_json(std::span<const Finding> findings) {
-    nlohmann::json checks = nlohmann::json::array();
+    nlohmann::ordered_json checks = nlohmann::ordered_json::array();
     for (const Finding &finding : findings) {
         checks.push_back({{"check", finding.check},
                           {"verdict", name_of(finding.verdict)},
@@ -100,7 +100,8 @@ std::string to_json(std::span<const Finding> findings) {
             checks.back()["remedy"] = plain(finding.remedy);
         }
     }
-    const nlohmann::json all = {{"verdict", name_of(overall(findings))}, {"checks", checks}};
+    const nlohmann::ordered_json all = {{"verdict", name_of(overall(findings))},
+                                        {"checks", checks}};
     return all.dump(2) + "\n";
 }
 

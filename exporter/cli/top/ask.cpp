@@ -15,13 +15,13 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds patience{6};  // the client has a limit of its own
+constexpr std::chrono::seconds answer_patience{6};  // the client has a limit of its own
 
 }  // namespace
 
 Result<Answer> ask(Client &client, const std::string &target, const Address &address) {
     client.ask(target);
-    const auto until = steady_clock::now() + patience;
+    const auto until = steady_clock::now() + answer_patience;
     while (steady_clock::now() < until) {
         pollfd event{client.fd(), POLLIN, 0};
         constexpr int step_ms = 100;

@@ -14,14 +14,14 @@ namespace {
 
 constexpr std::size_t max_gpus_width = 16;
 constexpr std::size_t max_program_width = 48;
-constexpr std::array<std::pair<const char *, std::size_t>, 8> numbers = {{{"held", 10},
-                                                                          {"grown", 11},
-                                                                          {"launches/s", 10},
-                                                                          {"copied/s", 11},
-                                                                          {"err/s", 8},
-                                                                          {"wait", 5},
-                                                                          {"hangs", 8},
-                                                                          {"procs", 5}}};
+constexpr std::array<std::pair<const char *, std::size_t>, 8> number_columns = {{{"held", 10},
+                                                                                 {"grown", 11},
+                                                                                 {"launches/s", 10},
+                                                                                 {"copied/s", 11},
+                                                                                 {"err/s", 8},
+                                                                                 {"wait", 5},
+                                                                                 {"hangs", 8},
+                                                                                 {"procs", 5}}};
 
 std::string size_text(double bytes) {
     return bytes_text(static_cast<std::uint64_t>(std::llround(std::abs(bytes))));
@@ -60,7 +60,7 @@ std::string wait_text(const ProgramRow &row) {
                : "-";
 }
 
-std::array<std::string, numbers.size()> numbers_of(const ProgramRow &row) {
+std::array<std::string, number_columns.size()> numbers_of(const ProgramRow &row) {
     return {
         size_text(row.now.held_bytes),
         row.grown_bytes == 0 ? "0" : (row.grown_bytes < 0 ? "-" : "+") + size_text(row.grown_bytes),
@@ -108,8 +108,8 @@ std::vector<std::string> table_lines(const std::vector<ProgramRow> &rows, std::s
         pods.texts.push_back(pod_text(rows[i]));
     }
     append(lines, gpus, " ");
-    for (std::size_t column = 0; column < numbers.size(); column++) {
-        const auto [title, width] = numbers.at(column);
+    for (std::size_t column = 0; column < number_columns.size(); column++) {
+        const auto [title, width] = number_columns.at(column);
         lines.front() += right_aligned(title, width) + " ";
         for (std::size_t i = 0; i < count; i++) {
             lines[i + 1] += right_aligned(numbers_of(rows[i]).at(column), width) + " ";

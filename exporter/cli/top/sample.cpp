@@ -11,7 +11,7 @@ namespace gpusnoop::top {
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 constexpr std::size_t max_bounds = 1'024;
 constexpr double ns_per_second = 1e9;

@@ -82,10 +82,10 @@ std::optional<std::vector<Row>> compare(const Sample &before, const Sample &now)
     std::vector<Row> rows;
     for (const auto &[key, function] : now.functions) {
         const auto known = before.functions.find(key);
-        auto done = difference(function.totals,
-                               known == before.functions.end() ? nothing : known->second.totals);
+        auto done = grown_since(function.totals,
+                                known == before.functions.end() ? nothing : known->second.totals);
         if (!done && key.pid != 0) {
-            done = difference(function.totals, nothing);  // another process has the id now
+            done = grown_since(function.totals, nothing);  // another process has the id now
         }
         if (!done) {
             return std::nullopt;

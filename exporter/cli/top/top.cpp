@@ -26,7 +26,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds patience{5'000};  // for a response
+constexpr milliseconds query_patience{5'000};  // for a response
 constexpr std::size_t plain_rows = 20;
 
 std::unique_ptr<View> view_of(const Options &options, By by) {
@@ -106,7 +106,7 @@ Result<> Top::run() {
     }
     while (!done_ && !output_.closed()) {
         const auto now = steady_clock::now();
-        if (query_.is_open && now - query_.asked >= patience) {
+        if (query_.is_open && now - query_.asked >= query_patience) {
             client_->give_up();
             on_answer(fail("cannot reach " + options_.address.text() +
                            ": it did not answer within 5 seconds"));
@@ -128,7 +128,7 @@ Result<> Top::run() {
 
 // Waits for the first event, and handles it.
 void Top::poll_events() {
-    const auto until = query_.is_open ? query_.asked + patience : query_.next;
+    const auto until = query_.is_open ? query_.asked + query_patience : query_.next;
     const auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
     const int keys = terminal_ && has_keys_ ? STDIN_FILENO : -1;
     std::array<pollfd, 5> fds{

@@ -13,10 +13,8 @@ namespace gpusnoop::why {
 
 namespace {
 
-constexpr double least = 0.5;  // percent
-
 // "71 % pipe, 18 % throttled, 11 % running".
-std::string states_text(const probes::GapTimes::Sum &sum) {
+std::string gap_states_text(const probes::GapTimes::Sum &sum) {
     std::vector<std::pair<std::uint64_t, std::string_view>> states;
     for (std::uint32_t state = 0; state < HOST_GAP_STATES; state++) {
         states.emplace_back(sum.state_ns[state], probes::host_gap_state_name(state));
@@ -27,18 +25,19 @@ std::string states_text(const probes::GapTimes::Sum &sum) {
     std::string text;
     for (const auto &[ns, name] : states) {
         const double part = percent(ns, sum.ns);
-        text +=
-            part < least ? "" : fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", part, name);
+        text += part < least_shown_percent
+                    ? ""
+                    : fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", part, name);
     }
     return text;
 }
 
 std::string line(std::string_view what, const probes::GapTimes::Sum &sum, std::uint64_t wall_ns) {
-    return percent(sum.ns, wall_ns) < least
+    return percent(sum.ns, wall_ns) < least_shown_percent
                ? ""
                : fmt::format("  {} had nothing to do for {} in {} gap{}: {}.\n", what,
                              seconds_text(sum.ns, wall_ns), sum.gaps, sum.gaps == 1 ? "" : "s",
-                             states_text(sum));
+                             gap_states_text(sum));
 }
 
 }  // namespace

@@ -8,6 +8,9 @@
 
 namespace gpusnoop::why {
 
+// Smaller shares are left out of texts.
+constexpr double least_shown_percent = 0.5;
+
 // With as many decimals as all of them need, of so much time.
 inline std::string seconds_text(std::uint64_t ns, std::uint64_t wall_ns) {
     constexpr std::uint64_t long_ns = 5'000'000'000;

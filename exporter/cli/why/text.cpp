@@ -125,10 +125,9 @@ Sums sums_of(const Finding &finding) {
 std::string states_text(Row row, const std::array<std::uint64_t, HOST_STATE_COUNT> &states,
                         std::uint64_t wall_ns) {
     constexpr std::size_t most = 3;
-    constexpr double least = 0.5;  // percent
     std::vector<std::pair<std::uint64_t, std::uint32_t>> largest;
     for (std::uint32_t state = 0; state < HOST_STATE_COUNT; state++) {
-        if (percent(states[state], wall_ns) >= least) {
+        if (percent(states[state], wall_ns) >= least_shown_percent) {
             largest.emplace_back(states[state], state);
         }
     }
@@ -145,7 +144,6 @@ std::string states_text(Row row, const std::array<std::uint64_t, HOST_STATE_COUN
 }
 
 std::string table_text(const Finding &finding, std::uint64_t wall_ns) {
-    constexpr double least = 0.5;  // percent
     const Sums sums = sums_of(finding);
     std::string text;
     for (std::size_t i = 0; i < rows.size(); i++) {
@@ -153,7 +151,7 @@ std::string table_text(const Finding &finding, std::uint64_t wall_ns) {
         for (const std::uint64_t ns : sums[i]) {
             sum += ns;
         }
-        if (!rows[i].is_always_shown && percent(sum, wall_ns) < least) {
+        if (!rows[i].is_always_shown && percent(sum, wall_ns) < least_shown_percent) {
             continue;
         }
         const std::string line =

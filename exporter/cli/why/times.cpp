@@ -12,7 +12,7 @@ namespace gpusnoop::why {
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 std::uint64_t nanoseconds(const Json &seconds) {
     constexpr double most = 9e9;  // 285 years

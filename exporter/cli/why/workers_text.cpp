@@ -37,14 +37,13 @@ std::string state_text(std::uint32_t state, const probes::WorkerTimes &workers) 
 
 std::string workers_text(const probes::WorkerTimes &workers, std::uint64_t elapsed_ns) {
     constexpr std::size_t most = 3;
-    constexpr double least = 0.5;  // percent
     const std::uint64_t all_ns = workers.processes * elapsed_ns;
     if (all_ns == 0) {
         return "";
     }
     std::vector<std::pair<std::uint64_t, std::uint32_t>> largest;
     for (const std::uint32_t state : told_states) {
-        if (percent(workers.state_ns[state], all_ns) >= least) {
+        if (percent(workers.state_ns[state], all_ns) >= least_shown_percent) {
             largest.emplace_back(workers.state_ns[state], state);
         }
     }

@@ -23,7 +23,7 @@ std::size_t number_of(const cuda_record &head) {
     return std::min<std::size_t>(head.function & ~CUDA_FUNCTION_FLAGS, cuda_functions().size());
 }
 
-const CudaFunction *function_of(const cuda_record &head) {
+const CudaFunction *function_of_record(const cuda_record &head) {
     const std::size_t number = number_of(head);
     return number < cuda_functions().size() ? &cuda_functions()[number] : nullptr;
 }
@@ -47,7 +47,7 @@ void CudaErrors::started(Process &process) {
 }
 
 bool CudaErrors::shows(const cuda_record &head) {
-    const CudaFunction *const function = function_of(head);
+    const CudaFunction *const function = function_of_record(head);
     return function == nullptr || function->shows_errors;
 }
 
@@ -61,7 +61,7 @@ void CudaErrors::count(Process &process, const cuda_record &head) {
         found = slots.find(key);
     }
     if (found == slots.end()) {
-        const CudaFunction *const function = function_of(head);
+        const CudaFunction *const function = function_of_record(head);
         const std::string_view name = function != nullptr ? function->name : "unknown";
         const std::string error =
             key >= surplus_errors ? "other" : name_of_error(function, head.result);

@@ -1,5 +1,6 @@
 #include "exporter/probes/cuda/families.h"
 
+#include "exporter/base/seconds.h"
 #include "exporter/probes/frame/overhead.h"
 
 namespace gpusnoop::probes {
@@ -10,7 +11,6 @@ using series::Label;
 using series::Type;
 
 // The divisor of the raw unit.
-constexpr double nanoseconds = 1e9;
 constexpr double kilobytes = 1e-3;
 
 // 1 us to 10 s. A call that only submits work takes microseconds; a call that waits takes as long
@@ -90,7 +90,7 @@ CopyFamilies make_copy_families(series::FamilySet &set) {
                                "Time inside successful copy calls: of async copies, only the time "
                                "to submit them. Copies "
                                "of graphs have none.",
-                               {direction, mode, gpu}, nanoseconds),
+                               {direction, mode, gpu}, nanoseconds_per_second),
         .bandwidth = set.histogram("cuda_memcpy_bandwidth_bytes_per_second",
                                    "Bytes over duration of each synchronous copy.", {direction},
                                    bandwidth_bounds, kilobytes),
@@ -98,7 +98,7 @@ CopyFamilies make_copy_families(series::FamilySet &set) {
                               {direction}, powers_of_four(64, std::uint64_t{1} << 36)),
         .duration =
             set.histogram("cuda_memcpy_duration_seconds", "Time inside each synchronous copy call.",
-                          {direction}, duration_bounds, nanoseconds),
+                          {direction}, duration_bounds, nanoseconds_per_second),
         .sets = set.counter("cuda_memset_total", "Successful memsets of GPU memory.", {mode, gpu}),
         .set_bytes =
             set.counter("cuda_memset_bytes_total", "Bytes of successful memsets.", {mode, gpu}),
@@ -116,7 +116,7 @@ LaunchFamilies make_launch_families(series::FamilySet &set) {
             "cuda_kernel_launch_duration_seconds",
             "Time inside each launch call, not the kernel's own run time; without launches by "
             "graphs.",
-            {gpu}, duration_bounds, nanoseconds),
+            {gpu}, duration_bounds, nanoseconds_per_second),
         .launch_threads =
             set.histogram("cuda_kernel_launch_threads",
                           "GPU threads of each launch by a call: the product of its grid and its "
@@ -126,7 +126,7 @@ LaunchFamilies make_launch_families(series::FamilySet &set) {
                                   "Time in which kernel launches of the processes, added up, were "
                                   "not counted, as the probes "
                                   "cost them more than cuda.max_overhead.",
-                                  {}, nanoseconds),
+                                  {}, nanoseconds_per_second),
     };
 }
 
@@ -168,7 +168,7 @@ EventFamilies make_event_families(series::FamilySet &set) {
             "cuda_event_elapsed_seconds",
             "Times between two events on a GPU, as programs asked for them: what a program chose "
             "to time, measured by the GPU.",
-            {}, elapsed_bounds, nanoseconds),
+            {}, elapsed_bounds, nanoseconds_per_second),
         .invalid = set.counter(
             "cuda_event_elapsed_invalid_total",
             "Times between two events that cannot be: negative, not a number, or longer than the "

@@ -66,14 +66,14 @@ IncompleteKey to_entry(const MissedCalls::Key &key) {
     return {key.tgid, key.started.count(), key.execs};
 }
 
-std::string name_of(const FileId &id) {
+std::string pin_name(const FileId &id) {
     return std::string(library_prefix) + hexadecimal(id.inode) + "_" + hexadecimal(id.device) +
            "_" + hexadecimal(id.generation) + "_" + hexadecimal(id.address) + "_";
 }
 
 // With the values that change whenever the file's contents change.
-std::string name_of(const discovery::Library &library) {
-    return name_of(library.id) + hexadecimal(library.state.bytes) + "_" +
+std::string pin_name(const discovery::Library &library) {
+    return pin_name(library.id) + hexadecimal(library.state.bytes) + "_" +
            hexadecimal(static_cast<std::uint64_t>(library.state.modified.count())) + "_";
 }
 
@@ -183,8 +183,8 @@ void CudaPins::keep_incomplete(const std::set<MissedCalls::Key> &processes) {
 }
 
 std::optional<ebpf::UprobeSet> CudaPins::adopt(const discovery::Library &library) const {
-    const std::string prefix = name_of(library);
-    const std::vector<std::string> all = pins_.names(name_of(library.id));
+    const std::string prefix = pin_name(library);
+    const std::vector<std::string> all = pins_.names(pin_name(library.id));
     std::vector<Fd> links;
     std::size_t functions = 0;
     std::size_t expected = 0;
@@ -210,7 +210,7 @@ std::optional<ebpf::UprobeSet> CudaPins::adopt(const discovery::Library &library
 Result<> CudaPins::keep(const ebpf::UprobeSet &probes, const discovery::Library &library) const {
     const std::vector<int> links = probes.links();
     for (std::size_t i = 0; i < links.size(); i++) {
-        const std::string name = name_of(library) + std::to_string(probes.functions()) + "_" +
+        const std::string name = pin_name(library) + std::to_string(probes.functions()) + "_" +
                                  std::to_string(links.size()) + "_" + std::to_string(i);
         if (auto pinned = pins_.pin(links[i], name); !pinned) {
             forget(library.id);
@@ -221,7 +221,7 @@ Result<> CudaPins::keep(const ebpf::UprobeSet &probes, const discovery::Library 
 }
 
 void CudaPins::forget(const FileId &id) const {
-    for (const std::string &name : pins_.names(name_of(id))) {
+    for (const std::string &name : pins_.names(pin_name(id))) {
         pins_.remove(name);
     }
 }

@@ -39,7 +39,7 @@ struct CudaPrograms::Loaded {
 
 namespace {
 
-constexpr std::size_t max_label_bytes = 128;
+constexpr std::size_t max_library_bytes = 128;
 
 // Nothing: without pins. Unless the configuration asks for them, the exporter does without.
 Result<std::optional<CudaPins>> open_pins(AttachMode mode, const CudaConfig &config) {
@@ -96,7 +96,7 @@ void log_refused(const discovery::Library &library,
             "the kernel allows no probe on the first instruction of these functions, so their "
             "calls are not counted",
             {{"probe", "cuda"},
-             {"library", to_valid_utf8(library.name, max_label_bytes)},
+             {"library", to_valid_utf8(library.name, max_library_bytes)},
              {"functions", names}});
     }
 }

@@ -24,16 +24,16 @@ using Processes = std::vector<const ProcessAllocations *>;
 // The limit of call sites for one process, so that all processes have room for at least their sums.
 constexpr std::size_t max_sites_bytes = max_allocations_bytes / 4 * 3;
 // Room for the closing brackets.
-constexpr std::size_t closing_bytes = 1024;
+constexpr std::size_t closing_bytes_of_sites = 1024;
 
 // The limit is one of call sites of each process.
-struct Query : PidAndLimit {
+struct AllocationsQuery : PidAndLimit {
     bool folded = false;
     std::optional<std::string> comm;
 };
 
-Result<Query> read_query(const QueryParameters &parameters) {
-    Query query;
+Result<AllocationsQuery> read_allocations_query(const QueryParameters &parameters) {
+    AllocationsQuery query;
     for (const auto &[name, value] : parameters) {
         if (name == "format") {
             if (value != "json" && value != "folded") {
@@ -53,7 +53,7 @@ Result<Query> read_query(const QueryParameters &parameters) {
 }
 
 // The selected processes, the largest amounts first.
-Processes select(const std::vector<ProcessAllocations> &all, const Query &query) {
+Processes select(const std::vector<ProcessAllocations> &all, const AllocationsQuery &query) {
     Processes selected;
     for (const ProcessAllocations &process : all) {
         if (query.has(process.pid) &&
@@ -70,7 +70,7 @@ Processes select(const std::vector<ProcessAllocations> &all, const Query &query)
 Json site_json(const SiteAllocations &site) {
     Json frames = Json::array();
     for (const symbols::Frame &frame : site.name.frames) {
-        frames.push_back(to_json(frame));
+        frames.push_back(frame_json(frame));
     }
     return {{"site", site.name.label.empty() ? "unknown" : site.name.label},
             {"bytes", site.amount.bytes},
@@ -94,21 +94,21 @@ Json process_json(const ProcessAllocations &process) {
 }
 
 // The text is written site by site: a JSON tree of the whole would be many times its size.
-std::string json_text(const Processes &processes, std::uint32_t sites) {
+std::string allocations_text(const Processes &processes, std::uint32_t sites) {
     std::string text = R"({"processes":[)";
     std::size_t processes_written = 0;
     bool truncated = false;
     for (const ProcessAllocations *process : processes) {
         std::string begin = to_text(process_json(*process));
         begin.pop_back();
-        if (text.size() + begin.size() + closing_bytes > max_allocations_bytes) {
+        if (text.size() + begin.size() + closing_bytes_of_sites > max_allocations_bytes) {
             break;
         }
         text += (processes_written++ == 0 ? "" : ",") + begin + R"(,"sites":[)";
         std::size_t written = 0;
         while (written < std::min<std::size_t>(sites, process->sites.size())) {
             const std::string site = to_text(site_json(process->sites[written]));
-            if (text.size() + site.size() + closing_bytes > max_sites_bytes) {
+            if (text.size() + site.size() + closing_bytes_of_sites > max_sites_bytes) {
                 break;
             }
             text += (written++ == 0 ? "" : ",") + site;
@@ -150,7 +150,7 @@ std::string folded_text(const Processes &processes, std::uint32_t sites) {
             continue;
         }
         const std::string line = symbols::folded_line(process->names.comm, left_out, rest) + '\n';
-        if (text.size() + line.size() + closing_bytes > max_allocations_bytes) {
+        if (text.size() + line.size() + closing_bytes_of_sites > max_allocations_bytes) {
             bytes_left_out += rest;
         } else {
             text += line;
@@ -167,7 +167,7 @@ std::string folded_text(const Processes &processes, std::uint32_t sites) {
 ApiResource allocations_document(std::string_view name, std::vector<ProcessAllocations> all) {
     const auto shared = std::make_shared<const std::vector<ProcessAllocations>>(std::move(all));
     return {std::string(name), [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_query(parameters);
+                const auto query = read_allocations_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
@@ -176,7 +176,7 @@ ApiResource allocations_document(std::string_view name, std::vector<ProcessAlloc
                     return ApiResponse{"text/plain; charset=utf-8",
                                        folded_text(processes, query->limit)};
                 }
-                return ApiResponse{"application/json", json_text(processes, query->limit)};
+                return ApiResponse{"application/json", allocations_text(processes, query->limit)};
             }};
 }
 

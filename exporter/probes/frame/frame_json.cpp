@@ -12,7 +12,7 @@ Json known(const std::string &text) {
 
 }  // namespace
 
-Json to_json(const symbols::Frame &frame) {
+Json frame_json(const symbols::Frame &frame) {
     // Without a function or a file, the offset would be an address of the process.
     const bool has_offset = !frame.function.empty() || !frame.module.empty();
     return {{"function", known(frame.function)},

@@ -1,15 +1,16 @@
 #include "exporter/probes/frame/overhead.h"
 
+#include "exporter/base/seconds.h"
+
 namespace gpusnoop::probes {
 
 series::Family &make_overhead_family(series::FamilySet &set) {
-    constexpr double nanoseconds = 1e9;
     return set.counter(
         "overhead_seconds_total",
         "Time that the exporter's probes on functions have cost the process's threads: its calls, "
         "by kind of probe, times what one costs on this machine (probe_cost_seconds). A lower "
         "bound.",
-        {{"probe", true}}, nanoseconds);
+        {{"probe", true}}, nanoseconds_per_second);
 }
 
 void Overhead::note(KnownProcess &process, std::uint64_t cost_ns) {

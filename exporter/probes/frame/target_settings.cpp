@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "exporter/base/text.h"
 #include "exporter/config/globs.h"
 #include "exporter/config/reader.h"
 
@@ -16,8 +17,7 @@ constexpr std::size_t whole_id = 64;
 std::string container_problem(const std::string &id) {
     if (id.size() < short_id || id.size() > whole_id ||
         id.find_first_not_of("0123456789abcdef") != std::string::npos) {
-        return config::quoted(id) +
-               " is not a container's id: its first 12 to 64 hexadecimal digits";
+        return in_quotes(id) + " is not a container's id: its first 12 to 64 hexadecimal digits";
     }
     return "";
 }

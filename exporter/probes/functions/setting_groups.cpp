@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "exporter/base/text.h"
 #include "exporter/config/globs.h"
 #include "exporter/config/reader.h"
 #include "exporter/probes/functions/setting_names.h"
@@ -141,8 +142,7 @@ std::vector<FunctionPattern> read_functions(const std::vector<config::Value> &it
             continue;
         }
         if (const auto [first, is_new] = symbols.emplace(pattern->symbol, &item); !is_new) {
-            item.reject(config::quoted(pattern->symbol) + " is given twice" +
-                        first_on(*first->second));
+            item.reject(in_quotes(pattern->symbol) + " is given twice" + first_on(*first->second));
             continue;
         }
         const std::string &shown = pattern->name.empty() ? pattern->symbol : pattern->name;
@@ -150,7 +150,7 @@ std::vector<FunctionPattern> read_functions(const std::vector<config::Value> &it
             const auto other = std::ranges::find(patterns, pattern->name, &FunctionPattern::name);
             if (pattern->name.empty() || other == patterns.end() ||
                 other->overrides != pattern->overrides) {
-                item.reject("the name " + config::quoted(shown) +
+                item.reject("the name " + in_quotes(shown) +
                             " is that of another function already" + first_on(*first->second));
                 continue;
             }
@@ -226,12 +226,12 @@ std::vector<UsdtCall> read_usdt_calls(const std::vector<config::Value> &items) {
         }
         const std::string begin = call->provider + ":" + call->begin;
         if (const auto [first, is_new] = begins.emplace(begin, &item); !is_new) {
-            item.reject("another call begins at " + config::quoted(begin) + " already" +
+            item.reject("another call begins at " + in_quotes(begin) + " already" +
                         first_on(*first->second));
             continue;
         }
         if (const auto [first, is_new] = names.emplace(call->name, &item); !is_new) {
-            item.reject("the name " + config::quoted(call->name) + " is given twice" +
+            item.reject("the name " + in_quotes(call->name) + " is given twice" +
                         first_on(*first->second));
             continue;
         }
@@ -265,7 +265,7 @@ void read_group(const std::string &name, const config::Value &value, bool is_shi
         if (std::ranges::any_of(group.functions, [&](const FunctionPattern &function) {
                 return call.name == (function.name.empty() ? function.symbol : function.name);
             })) {
-            section.reject("usdt", "the name " + config::quoted(call.name) +
+            section.reject("usdt", "the name " + in_quotes(call.name) +
                                        " is that of a function of the group already");
         }
     }
@@ -305,7 +305,7 @@ void read_function_groups(const config::Value &mapping, FunctionGroups &groups) 
     for (const auto &[name, key_at, value] : section.entries()) {
         if (!is_group_name(name)) {
             mapping.problems().add(key_at, mapping.path(),
-                                   config::quoted(name) +
+                                   in_quotes(name) +
                                        " is not a name for a group: write 1 to 32 of a-z, 0-9 and "
                                        "_, a letter first");
             continue;

@@ -37,18 +37,18 @@ std::string library_problem(const std::string &library) {
         return "holds a control character";
     }
     if (!is_path && library.find('/') != std::string::npos) {
-        return config::quoted(library) + " is neither a file name nor a path that begins with /";
+        return in_quotes(library) + " is neither a file name nor a path that begins with /";
     }
     const auto holds = [&](std::string_view part) {
         return library.find(part) != std::string::npos;
     };
     if (is_path && (library.ends_with('/') || holds("//") || holds("/./") || holds("/../"))) {
-        return config::quoted(library) +
+        return in_quotes(library) +
                " can be no mapped file: write the path as /proc/PID/maps does, without //, /./, "
                "/../ and a / at the end";
     }
     if (library.find_first_not_of("*?", library.rfind('/') + 1) == std::string::npos) {
-        return config::quoted(library) + " means every file: say something of the file's name";
+        return in_quotes(library) + " means every file: say something of the file's name";
     }
     return config::glob_problem(library);
 }
@@ -64,16 +64,16 @@ std::string symbol_problem(const std::string &symbol, bool bare) {
         return "is not valid UTF-8";
     }
     if (symbol.find("::") != std::string::npos) {
-        return config::quoted(symbol) +
+        return in_quotes(symbol) +
                " is a C++ name: write the mangled symbol, which nm -D prints, such as "
                "_ZN5torch2nn10LinearImpl7forwardERKN2at6TensorE";
     }
     if (symbol.find('@') != std::string::npos) {
-        return config::quoted(symbol) + " has a version: leave out the @ and what is behind it";
+        return in_quotes(symbol) + " has a version: leave out the @ and what is behind it";
     }
     // Some symbols of Go have one.
     if (symbol.find('/') != std::string::npos && (bare || config::is_glob(symbol))) {
-        return config::quoted(symbol) +
+        return in_quotes(symbol) +
                " has a /, which names of functions do not: files belong under " +
                "libraries, and a symbol that has one is written {symbol: ...}";
     }
@@ -89,7 +89,7 @@ std::string usdt_name_problem(const std::string &name) {
                c == '_' || c == '-';
     });
     return is_identifier ? ""
-                         : config::quoted(name) +
+                         : in_quotes(name) +
                                " is no name of a USDT probe: these have letters, digits, _ and -, "
                                "as `readelf -n` prints them";
 }

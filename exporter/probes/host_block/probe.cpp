@@ -81,7 +81,7 @@ private:
     BlockDeviceNames names_;
 };
 
-constexpr KernelNeed needs[] = {
+constexpr KernelNeed block_needs[] = {
     {.thing = "the tracepoints of block requests",
      .reason = "it is built without CONFIG_BLOCK",
      .costs = "the probe fails",
@@ -95,7 +95,7 @@ constexpr KernelNeed needs[] = {
          }},
 };
 
-constexpr const trace::Kind *traces[] = {&trace::block_trace};
+constexpr const trace::Kind *block_traces[] = {&trace::block_trace};
 
 }  // namespace
 
@@ -105,9 +105,9 @@ constinit const ProbeKind host_block_kind = {
     .make = make_if_enabled<HostBlockProbe, HostBlockConfig>,
     .read_host = read_host_switch<HostBlockConfig>,
     .follows_processes = is_enabled<HostBlockConfig>,
-    .kernel_needs = needs,
+    .kernel_needs = block_needs,
     .declare = declare_families<make_host_block_families>,
-    .named_traces = traces,
+    .named_traces = block_traces,
 };
 
 std::unique_ptr<Probe> make_block_tracer(const config::Config &config,

@@ -19,10 +19,10 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Option min_duration_option = {.name = "--min-duration",
-                                        .takes = Option::Takes::duration,
-                                        .help = "Only requests that take as long: 10ms, 1s."};
-constexpr Option own_options[] = {min_duration_option};
+constexpr Option block_min_duration_option = {.name = "--min-duration",
+                                              .takes = Option::Takes::duration,
+                                              .help = "Only requests that take as long: 10ms, 1s."};
+constexpr Option block_options[] = {block_min_duration_option};
 
 class BlockTracer final : public HostTracer {
 public:
@@ -33,7 +33,7 @@ private:
         const probes::TargetProcessesPtr &targets) override {
         return probes::make_block_tracer(
             setup().config, targets,
-            {.min_duration = setup().options.duration_of(min_duration_option).value_or(0ms),
+            {.min_duration = setup().options.duration_of(block_min_duration_option).value_or(0ms),
              .on_request = [this](const auto &record, const auto &device, const auto &process) {
                  write(event_of(record, device, process, clock_offset_ns()));
              }});
@@ -80,7 +80,7 @@ constinit const Kind block_trace = {
     .name = "block",
     .help = "Requests to block devices of GPU processes and of what they start.",
     .column = "OP",
-    .options = own_options,
+    .options = block_options,
     .make = make<BlockTracer>};
 
 }  // namespace gpusnoop::trace

@@ -59,7 +59,7 @@ private:
     IrqSources sources_;
 };
 
-constexpr KernelNeed needs[] = {
+constexpr KernelNeed irq_needs[] = {
     {.thing = "the tracepoints of interrupts",
      .reason = "it has no irq:irq_handler_entry or irq:softirq_entry",
      .costs = "the probe fails",
@@ -79,7 +79,7 @@ constinit const ProbeKind host_irq_kind = {
     .make = make_if_enabled<HostIrqProbe, HostIrqConfig>,
     .read_host = read_host_switch<HostIrqConfig>,
     .follows_processes = is_enabled<HostIrqConfig>,
-    .kernel_needs = needs,
+    .kernel_needs = irq_needs,
     .declare = declare_families<make_host_irq_families>,
 };
 

@@ -17,10 +17,6 @@ constexpr std::size_t max_actions_bytes = 1024;
 constexpr std::string_view softirqs[] = {"hi",       "timer",   "net_tx", "net_rx",  "block",
                                          "irq_poll", "tasklet", "sched",  "hrtimer", "rcu"};
 
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 bool is_separator(char c) {
     return std::string_view("-_.:, \n").find(c) != std::string_view::npos;
 }

@@ -92,7 +92,7 @@ private:
     const bool can_find_any_;
 };
 
-constexpr KernelNeed needs[] = {
+constexpr KernelNeed kvm_needs[] = {
     {.thing = "the tracepoints of virtual machines",
      .reason = "the module kvm is not loaded, has no BTF, or needs CAP_SYS_ADMIN to be looked at",
      .costs = "the probe fails; load the module before the exporter starts",
@@ -110,7 +110,7 @@ constexpr KernelNeed needs[] = {
                   const config::Config &config) { return names_any(config.of<TargetsConfig>()); }},
 };
 
-constexpr const trace::Kind *traces[] = {&trace::kvm_trace};
+constexpr const trace::Kind *kvm_traces[] = {&trace::kvm_trace};
 
 }  // namespace
 
@@ -120,9 +120,9 @@ constinit const ProbeKind host_kvm_kind = {
     .make = make_if_enabled<HostKvmProbe, HostKvmConfig>,
     .read_host = read_host_switch<HostKvmConfig>,
     .follows_processes = is_enabled<HostKvmConfig>,
-    .kernel_needs = needs,
+    .kernel_needs = kvm_needs,
     .declare = declare_families<make_host_kvm_families>,
-    .named_traces = traces,
+    .named_traces = kvm_traces,
 };
 
 std::unique_ptr<Probe> make_kvm_tracer(const config::Config &config,

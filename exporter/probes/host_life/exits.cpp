@@ -27,14 +27,14 @@ constexpr std::uint32_t signal_bits = 0x7f;
 constexpr std::uint32_t code_shift = 8;
 constexpr std::uint32_t code_bits = 0xff;
 
-struct Query {
+struct ExitsQuery {
     std::string comm = "*";
     std::optional<std::string> cause;
     std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
 };
 
-Result<Query> read_query(const QueryParameters &parameters) {
-    Query query;
+Result<ExitsQuery> read_exits_query(const QueryParameters &parameters) {
+    ExitsQuery query;
     for (const auto &[name, value] : parameters) {
         if (name == "comm") {
             query.comm = value;
@@ -120,8 +120,8 @@ Json to_json(const ProcessExit &exit, CudaFunctionName function_name) {
     return json;
 }
 
-std::string json_text(const std::vector<ProcessExit> &all, const Query &query,
-                      CudaFunctionName function_name) {
+std::string exits_text(const std::vector<ProcessExit> &all, const ExitsQuery &query,
+                       CudaFunctionName function_name) {
     Json exits = Json::array();
     std::size_t left_out = 0;
     for (const ProcessExit &exit : all) {
@@ -251,11 +251,11 @@ ApiResource exits_document(std::vector<ProcessExit> all, CudaFunctionName functi
     const auto shared = std::make_shared<const std::vector<ProcessExit>>(std::move(all));
     return {"exits",
             [shared, function_name](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_query(parameters);
+                const auto query = read_exits_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
-                return ApiResponse{"application/json", json_text(*shared, *query, function_name)};
+                return ApiResponse{"application/json", exits_text(*shared, *query, function_name)};
             }};
 }
 

@@ -118,7 +118,7 @@ HostLifeAggregator::Signals HostLifeProbe::read_signals() {
     return signals;
 }
 
-constexpr KernelNeed needs[] = {
+constexpr KernelNeed life_needs[] = {
     {.thing = "the tracepoint of signals",
      .reason = "it has no signal:signal_generate",
      .costs = "the probe fails",
@@ -128,7 +128,7 @@ constexpr KernelNeed needs[] = {
          }},
 };
 
-constexpr const trace::Kind *traces[] = {&trace::exit_trace, &trace::signal_trace};
+constexpr const trace::Kind *life_traces[] = {&trace::exit_trace, &trace::signal_trace};
 
 }  // namespace
 
@@ -138,9 +138,9 @@ constinit const ProbeKind host_life_kind = {
     .make = make_if_enabled<HostLifeProbe, HostLifeConfig>,
     .read_host = read_host_life,
     .follows_processes = is_enabled<HostLifeConfig>,
-    .kernel_needs = needs,
+    .kernel_needs = life_needs,
     .declare = declare_families<make_host_life_families>,
-    .named_traces = traces,
+    .named_traces = life_traces,
 };
 
 std::unique_ptr<Probe> make_life_tracer(const config::Config &config,

@@ -80,7 +80,7 @@ private:
     std::vector<const bpf_program *> programs_;  // in the order of attaching
 };
 
-constexpr KernelNeed needs[] = {
+constexpr KernelNeed memory_needs[] = {
     {.thing = "the tracepoints of direct reclaim",
      .reason = "it has no vmscan:mm_vmscan_direct_reclaim_begin",
      .costs = "no stall has the kind `direct`",
@@ -112,7 +112,7 @@ constinit const ProbeKind host_memory_kind = {
     .make = make_if_enabled<HostMemoryProbe, HostMemoryConfig>,
     .read_host = read_host_switch<HostMemoryConfig>,
     .follows_processes = is_enabled<HostMemoryConfig>,
-    .kernel_needs = needs,
+    .kernel_needs = memory_needs,
     .declare = declare_families<make_host_memory_families>,
 };
 

@@ -21,8 +21,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double us_per_second = 1e6;
-
 // What the document is sorted by; the most comes first.
 struct Order {
     std::string_view name;
@@ -33,7 +31,7 @@ constexpr std::array<Order, 3> orders = {
      {"rtt", [](const net_connection &one) -> std::uint64_t { return one.rtt_us; }},
      {"retransmits", [](const net_connection &one) -> std::uint64_t { return one.retransmits; }}}};
 
-struct Query : PidAndLimit {
+struct ConnectionsQuery : PidAndLimit {
     std::string comm = "*";
     Order order = orders.front();
 
@@ -42,8 +40,8 @@ struct Query : PidAndLimit {
     }
 };
 
-Result<Query> read_query(const QueryParameters &parameters) {
-    Query query;
+Result<ConnectionsQuery> read_connections_query(const QueryParameters &parameters) {
+    ConnectionsQuery query;
     for (const auto &[name, value] : parameters) {
         if (name == "comm") {
             query.comm = value;
@@ -71,7 +69,7 @@ std::string address_of(std::uint16_t family, std::span<const __u8> address, std:
 }
 
 Json seconds_or_null(std::uint32_t microseconds) {
-    return microseconds == 0 ? Json() : Json(microseconds / us_per_second);
+    return microseconds == 0 ? Json() : Json(microseconds / 1e6);
 }
 
 Json to_json(const NetConnection &one) {
@@ -95,8 +93,8 @@ Json to_json(const NetConnection &one) {
     return json;
 }
 
-std::string json_text(const std::vector<NetConnection> &all, const Query &query,
-                      std::size_t left_out) {
+std::string connections_text(const std::vector<NetConnection> &all, const ConnectionsQuery &query,
+                             std::size_t left_out) {
     std::vector<const NetConnection *> selected;
     for (const NetConnection &one : all) {
         if (query.asks_for(one)) {
@@ -137,11 +135,11 @@ ApiResource connections_document(std::vector<NetConnection> all, std::size_t lef
     const auto shared = std::make_shared<const std::vector<NetConnection>>(std::move(all));
     return {std::string(connections_document_name),
             [shared, left_out](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_query(parameters);
+                const auto query = read_connections_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
-                return ApiResponse{"application/json", json_text(*shared, *query, left_out)};
+                return ApiResponse{"application/json", connections_text(*shared, *query, left_out)};
             }};
 }
 

@@ -201,7 +201,7 @@ std::vector<ApiResource> HostNetProbe::documents(std::string_view name) {
     return {connections_document(aggregator().named_connections(), last.left_out)};
 }
 
-constexpr KernelNeed needs[] = {
+constexpr KernelNeed net_needs[] = {
     {.thing = "the tracepoint of TCP states",
      .reason = "it has no sock:inet_sock_set_state",
      .costs = "the probe fails",
@@ -225,7 +225,7 @@ constexpr KernelNeed needs[] = {
          }},
 };
 
-constexpr const trace::Kind *traces[] = {&trace::tcp_trace};
+constexpr const trace::Kind *net_traces[] = {&trace::tcp_trace};
 
 }  // namespace
 
@@ -235,9 +235,9 @@ constinit const ProbeKind host_net_kind = {
     .make = make_if_enabled<HostNetProbe, HostNetConfig>,
     .read_host = read_host_net,
     .follows_processes = is_enabled<HostNetConfig>,
-    .kernel_needs = needs,
+    .kernel_needs = net_needs,
     .declare = declare_families<make_host_net_families, make_host_net_page_families>,
-    .named_traces = traces,
+    .named_traces = net_traces,
 };
 
 std::unique_ptr<Probe> make_tcp_tracer(const config::Config &config,

@@ -199,7 +199,7 @@ bool has_any(const KernelView &kernel, const config::Config &config,
     });
 }
 
-constexpr KernelNeed needs[] = {
+constexpr KernelNeed pressure_needs[] = {
     {.thing = "cgroups",
      .reason = "none are mounted at host.cgroup_path",
      .costs = "nothing is counted of cgroups",
@@ -249,7 +249,7 @@ constinit const ProbeKind host_pressure_kind = {
     .make = make_if_enabled<HostPressureProbe, HostPressureConfig>,
     .read_host = read_host_switch<HostPressureConfig>,
     .follows_processes = is_enabled<HostPressureConfig>,
-    .kernel_needs = needs,
+    .kernel_needs = pressure_needs,
     .declare = declare_families<make_host_pressure_families, make_host_pressure_gauges>,
 };
 

@@ -127,7 +127,7 @@ void HostTasksProbe::forget(const std::vector<ProcessKey> &processes) {
     }
 }
 
-constexpr KernelNeed needs[] = {
+constexpr KernelNeed tasks_needs[] = {
     {.thing = "waits of threads for a CPU",
      .reason = "it is built without CONFIG_SCHEDSTATS and CONFIG_TASK_DELAY_ACCT",
      .costs = "gpusnoop_host_runqueue_wait_seconds_total is absent",
@@ -158,7 +158,7 @@ constinit const ProbeKind host_tasks_kind = {
     .make = make_if_enabled<HostTasksProbe, HostTasksConfig>,
     .read_host = read_host_switch<HostTasksConfig>,
     .follows_processes = is_enabled<HostTasksConfig>,
-    .kernel_needs = needs,
+    .kernel_needs = tasks_needs,
     .declare = declare_host_tasks_families,
 };
 

@@ -50,7 +50,7 @@ std::uint64_t idle_of(const HostCells &cells, std::uint64_t elapsed_ns) {
 
 using ByLimit = std::array<std::uint64_t, host_limits>;
 
-auto &at(auto &numbers, HostLimit limit) {
+auto &of_limit(auto &numbers, HostLimit limit) {
     return numbers[static_cast<std::size_t>(limit)];
 }
 
@@ -64,8 +64,8 @@ Spent spent_in(const HostCells &cells) {
     for (std::uint32_t phase = 0; phase < HOST_PHASE_COUNT; phase++) {
         for (std::uint32_t state = 0; state < HOST_STATE_COUNT; state++) {
             const HostLimit limit = limit_of(phase, state);
-            at(spent.ns, limit) += cells.ns[phase][state];
-            at(spent.in_state, limit)[state] += cells.ns[phase][state];
+            of_limit(spent.ns, limit) += cells.ns[phase][state];
+            of_limit(spent.in_state, limit)[state] += cells.ns[phase][state];
         }
     }
     return spent;
@@ -107,14 +107,14 @@ void note_starvation(Conclusion &conclusion, const GapTimes::Sum &starved,
 ByLimit critical(const ByLimit &spent, const GapTimes::Sum &starved) {
     ByLimit critical{};
     for (const HostLimit limit : {HostLimit::gpu, HostLimit::launches, HostLimit::copies}) {
-        at(critical, limit) = at(spent, limit);
+        of_limit(critical, limit) = of_limit(spent, limit);
     }
     for (std::uint32_t state = 0; state < HOST_STATE_COUNT; state++) {
-        at(critical, limit_of(HOST_host, state)) += starved.state_ns[state];
+        of_limit(critical, limit_of(HOST_host, state)) += starved.state_ns[state];
     }
     const bool mostly_memory =
-        at(spent, HostLimit::memory_calls) >= at(spent, HostLimit::cuda_calls);
-    at(critical, mostly_memory ? HostLimit::memory_calls : HostLimit::cuda_calls) +=
+        of_limit(spent, HostLimit::memory_calls) >= of_limit(spent, HostLimit::cuda_calls);
+    of_limit(critical, mostly_memory ? HostLimit::memory_calls : HostLimit::cuda_calls) +=
         starved.state_ns[HOST_GAP_CUDA_CALL];
     return critical;
 }
@@ -193,11 +193,11 @@ std::optional<Conclusion> conclude(const ProcessTimes &times, std::uint64_t elap
     const GapTimes::Sum starved = starved_in(times);
     note_starvation(conclusion, starved, elapsed);
     conclusion.starved_all_streams = times.gaps.by_drain[HOST_DRAIN_stream].ns == 0;
-    at(spent.ns, HostLimit::lock) -= idle;
+    of_limit(spent.ns, HostLimit::lock) -= idle;
     conclusion.limit = limit_of(spent.ns, starved, wall, elapsed);
     conclusion.share =
-        static_cast<double>(at(spent.ns, conclusion.limit)) / static_cast<double>(wall);
-    const auto &states = at(spent.in_state, conclusion.limit);
+        static_cast<double>(of_limit(spent.ns, conclusion.limit)) / static_cast<double>(wall);
+    const auto &states = of_limit(spent.in_state, conclusion.limit);
     conclusion.state =
         static_cast<std::uint32_t>(std::ranges::max_element(states) - states.begin());
     if (waits_for_input(conclusion.limit) && !has_launched(times)) {

@@ -9,6 +9,7 @@
 
 #include "exporter/base/glob.h"
 #include "exporter/base/label.h"
+#include "exporter/base/seconds.h"
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
 #include "exporter/config/units.h"
@@ -24,7 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using std::chrono::nanoseconds;
 
-struct Query : PidAndLimit {
+struct GapsQuery : PidAndLimit {
     std::string comm = "*";
     nanoseconds min{};
 
@@ -34,8 +35,8 @@ struct Query : PidAndLimit {
     }
 };
 
-Result<Query> read_query(const QueryParameters &parameters) {
-    Query query;
+Result<GapsQuery> read_gaps_query(const QueryParameters &parameters) {
+    GapsQuery query;
     for (const auto &[name, value] : parameters) {
         if (name == "comm") {
             query.comm = value;
@@ -55,10 +56,6 @@ Result<Query> read_query(const QueryParameters &parameters) {
     return query;
 }
 
-double seconds(std::uint64_t ns) {
-    return static_cast<double>(ns) / 1e9;
-}
-
 Json or_null(std::string_view text) {
     return text.empty() ? Json() : Json(text);
 }
@@ -67,7 +64,7 @@ Json longest_of(const host_gap_record &record) {
     if (record.longest.ns == 0) {
         return {};
     }
-    return {{"seconds", seconds(record.longest.ns)},
+    return {{"seconds", in_seconds(record.longest.ns)},
             {"state", host_state_name(record.longest.state)},
             {"call", or_null(longest_call_of(record))},
             {"filesystem", or_null(longest_filesystem_of(record))}};
@@ -76,7 +73,7 @@ Json longest_of(const host_gap_record &record) {
 Json to_json(const LongGap &gap, Json json = Json::object()) {
     const host_gap_record &record = gap.record;
     json["began"] = utc_time(gap.began);
-    json["seconds"] = seconds(record.ns);
+    json["seconds"] = in_seconds(record.ns);
     json["pid"] = record.process.tgid;
     json["tid"] = record.tid;
     processes::add_names(json, gap.process);
@@ -87,13 +84,13 @@ Json to_json(const LongGap &gap, Json json = Json::object()) {
     json["after"] = or_null(gap.after);
     json["states"] = Json::object();
     for (const auto &[state, ns] : states_of(record)) {
-        json["states"][std::string(state)] = seconds(ns);
+        json["states"][std::string(state)] = in_seconds(ns);
     }
     json["longest"] = longest_of(record);
     return json;
 }
 
-std::string json_text(const std::vector<LongGap> &all, const Query &query) {
+std::string gaps_text(const std::vector<LongGap> &all, const GapsQuery &query) {
     Json gaps = Json::array();
     std::size_t left_out = 0;
     for (const LongGap &gap : all) {
@@ -174,11 +171,11 @@ ApiResource gaps_document(std::vector<LongGap> all) {
     const auto shared = std::make_shared<const std::vector<LongGap>>(std::move(all));
     return {std::string(gaps_document_name),
             [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_query(parameters);
+                const auto query = read_gaps_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
-                return ApiResponse{"application/json", json_text(*shared, *query)};
+                return ApiResponse{"application/json", gaps_text(*shared, *query)};
             }};
 }
 

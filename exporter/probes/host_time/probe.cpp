@@ -254,7 +254,7 @@ void HostTimeProbe::tick(nanoseconds now) {
     reader_->forget(aggregator().processes().tidy(now));
 }
 
-constexpr const trace::Kind *traces[] = {&trace::gap_trace};
+constexpr const trace::Kind *time_traces[] = {&trace::gap_trace};
 
 }  // namespace
 
@@ -266,7 +266,7 @@ constinit const ProbeKind host_time_kind = {
     .follows_processes = is_enabled<HostTimeConfig>,
     .kernel_needs = host_time_needs,
     .declare = declare_families<make_host_time_families>,
-    .named_traces = traces,
+    .named_traces = time_traces,
 };
 
 std::unique_ptr<Probe> make_gap_tracer(const config::Config &config,

@@ -9,6 +9,7 @@
 
 #include "exporter/base/glob.h"
 #include "exporter/base/label.h"
+#include "exporter/base/seconds.h"
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
 #include "exporter/probes/frame/frame_json.h"
@@ -23,7 +24,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // The limit is one of threads.
-struct Query : PidAndLimit {
+struct ThreadsQuery : PidAndLimit {
     std::string comm = "*";
 
     [[nodiscard]] bool asks_for(const ProcessIdentity &process) const {
@@ -31,8 +32,8 @@ struct Query : PidAndLimit {
     }
 };
 
-Result<Query> read_query(const QueryParameters &parameters) {
-    Query query;
+Result<ThreadsQuery> read_threads_query(const QueryParameters &parameters) {
+    ThreadsQuery query;
     for (const auto &[name, value] : parameters) {
         if (name == "comm") {
             query.comm = value;
@@ -46,22 +47,18 @@ Result<Query> read_query(const QueryParameters &parameters) {
     return query;
 }
 
-double seconds(std::uint64_t ns) {
-    return static_cast<double>(ns) / 1e9;
-}
-
 // Of the same form as the ids of calls.
-std::string id_of(std::uint32_t number, std::uint64_t since_ns) {
+std::string thread_id(std::uint32_t number, std::uint64_t since_ns) {
     return std::to_string(number) + "-" + std::to_string(since_ns);
 }
 
 Json to_json(const ThreadsState::Process &process, std::size_t threads) {
     const ProcessKey &key = process.identity.key;
-    Json json = {{"id", id_of(key.tgid, key.since_ns)}, {"pid", key.tgid}};
+    Json json = {{"id", thread_id(key.tgid, key.since_ns)}, {"pid", key.tgid}};
     processes::add_names(json, process.identity);
     json["pod_uid"] = process.identity.pod_uid;
     json["threads"] = threads;
-    json["wall_seconds"] = seconds(process.times.cells.wall_ns());
+    json["wall_seconds"] = in_seconds(process.times.cells.wall_ns());
     json["seconds"] = to_json(process.times.cells);
     json["launch_gaps"] = to_json(process.times.gaps);
     json["workers"] = to_json(process.times.workers);
@@ -71,7 +68,7 @@ Json to_json(const ThreadsState::Process &process, std::size_t threads) {
 Json to_json(const LaunchingThread &thread, const ProcessIdentity &process,
              std::chrono::nanoseconds to_realtime) {
     const std::chrono::nanoseconds began(static_cast<std::int64_t>(thread.since_ns));
-    Json json = {{"id", id_of(thread.tid, thread.since_ns)},
+    Json json = {{"id", thread_id(thread.tid, thread.since_ns)},
                  {"began", utc_time(began + to_realtime)},
                  {"pid", process.key.tgid},
                  {"tid", thread.tid}};
@@ -82,13 +79,13 @@ Json to_json(const LaunchingThread &thread, const ProcessIdentity &process,
     json["numa_node"] = thread.numa_node ? Json(*thread.numa_node) : Json();
     json["phase"] = host_phase_name(thread.phase);
     json["state"] = host_state_name(thread.state);
-    json["open_seconds"] = seconds(thread.open_ns);
-    json["wall_seconds"] = seconds(thread.cells.wall_ns());
+    json["open_seconds"] = in_seconds(thread.open_ns);
+    json["wall_seconds"] = in_seconds(thread.cells.wall_ns());
     json["seconds"] = to_json(thread.cells);
     return json;
 }
 
-std::string json_text(const ThreadsState &state, const Query &query) {
+std::string threads_text(const ThreadsState &state, const ThreadsQuery &query) {
     std::map<ProcessKey, std::size_t> threads;
     for (const LaunchingThread &thread : state.threads) {
         threads[thread.process]++;
@@ -181,11 +178,11 @@ ApiResource threads_document(ThreadsState state) {
     const auto shared = std::make_shared<const ThreadsState>(std::move(state));
     return {std::string(threads_document_name),
             [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_query(parameters);
+                const auto query = read_threads_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
-                return ApiResponse{"application/json", json_text(*shared, *query)};
+                return ApiResponse{"application/json", threads_text(*shared, *query)};
             }};
 }
 

@@ -25,7 +25,7 @@ std::string problem_of(const std::string &text) {
     return parsed && *parsed >= 1ms && *parsed <= 1h ? "" : "must be from 1ms to 1h";
 }
 
-constexpr Option min_duration_option = {
+constexpr Option gap_min_duration_option = {
     .name = "--min-duration",
     .takes = Option::Takes::duration,
     .help = "Only gaps that are as long, 1ms to 1h; without it, as host.launch_gaps.min says.",
@@ -33,7 +33,7 @@ constexpr Option min_duration_option = {
 constexpr Option block_option = {
     .name = stack_option.name,
     .help = "With the functions that led to where the thread was blocked the longest."};
-constexpr Option own_options[] = {block_option, min_duration_option};
+constexpr Option gap_options[] = {block_option, gap_min_duration_option};
 
 class GapTracer final : public TargetTracer {
 public:
@@ -58,7 +58,7 @@ private:
         auto time = config.of<probes::HostTimeConfig>();
         time.enabled = true;
         time.keep_gaps = std::max(time.keep_gaps, 1U);
-        time.gap_min = setup().options.duration_of(min_duration_option).value_or(time.gap_min);
+        time.gap_min = setup().options.duration_of(gap_min_duration_option).value_or(time.gap_min);
         config.set(time);
         return config;
     }
@@ -130,7 +130,7 @@ constinit const Kind gap_trace = {
     .name = "gap",
     .help = "Times in which processes give their GPUs nothing, and what was done in them.",
     .column = "ENDED BY",
-    .options = own_options,
+    .options = gap_options,
     .make = make<GapTracer>};
 
 }  // namespace gpusnoop::trace

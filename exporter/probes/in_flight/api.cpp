@@ -24,13 +24,13 @@ using Json = nlohmann::ordered_json;
 using std::chrono::nanoseconds;
 
 // Room for the closing brackets.
-constexpr std::size_t closing_bytes = 256;
+constexpr std::size_t closing_bytes_of_open_calls = 256;
 
 double seconds(std::uint64_t from_ns, std::uint64_t to_ns) {
     return to_ns < from_ns ? 0 : static_cast<double>(to_ns - from_ns) / 1e9;
 }
 
-nanoseconds at(std::uint64_t ns) {
+nanoseconds time_of(std::uint64_t ns) {
     return nanoseconds(static_cast<std::int64_t>(ns));
 }
 
@@ -50,7 +50,7 @@ Json to_json(const std::optional<NcclPlace> &place) {
 // The id is as in /api/v1/slow_calls.
 Json to_json(const OpenCall &call, nanoseconds to_realtime) {
     Json json = {{"id", std::to_string(call.tid) + "-" + std::to_string(call.began_ns)},
-                 {"began", utc_time(at(call.began_ns) + to_realtime)},
+                 {"began", utc_time(time_of(call.began_ns) + to_realtime)},
                  {"function", call.function},
                  {"library", call.library},
                  {"pid", call.pid},
@@ -60,7 +60,7 @@ Json to_json(const OpenCall &call, nanoseconds to_realtime) {
     json["pod_uid"] = call.pod_uid;
     json["arguments"] = Json::object();
     for (const auto &[position, value] : call.arguments) {
-        json["arguments"][std::to_string(position)] = "0x" + hexadecimal(value);
+        json["arguments"][std::to_string(position)] = hexadecimal_literal(value);
     }
     json["gpu"] = call.gpu.empty() ? Json() : Json(call.gpu);
     json["nccl"] = to_json(call.nccl);
@@ -69,7 +69,7 @@ Json to_json(const OpenCall &call, nanoseconds to_realtime) {
 
 Json to_json(const UnreturnedCall &call, nanoseconds to_realtime) {
     Json json = to_json(static_cast<const OpenCall &>(call), to_realtime);
-    json["ended"] = utc_time(at(call.ended_ns) + to_realtime);
+    json["ended"] = utc_time(time_of(call.ended_ns) + to_realtime);
     json["age_seconds"] = seconds(call.began_ns, call.ended_ns);
     const char *const name =
         call.signal == 0 ? nullptr : ::sigabbrev_np(static_cast<int>(call.signal));
@@ -86,7 +86,7 @@ void add_thread(Json &json, const BlockedThread *thread) {
     if (thread != nullptr) {
         json["stack"] = Json::array();
         for (const symbols::Frame &frame : thread->stack) {
-            json["stack"].push_back(probes::to_json(frame));
+            json["stack"].push_back(frame_json(frame));
         }
         json["kernel_stack"] = thread->in_kernel;
     }
@@ -128,7 +128,7 @@ OpenCalls threads_of(const std::vector<OpenCall> &calls, const OpenCalls &all) {
     return open;
 }
 
-std::string json_text(const InFlightState &state, const CallsQuery &query) {
+std::string open_calls_text(const InFlightState &state, const CallsQuery &query) {
     std::size_t left_out = 0;
     const std::vector<OpenCall> shown = chosen(state.open, query, left_out);
     const auto threads = state.stacks == nullptr ? std::map<std::uint32_t, BlockedThread>()
@@ -140,7 +140,7 @@ std::string json_text(const InFlightState &state, const CallsQuery &query) {
     const char *separator = "";
     const auto add = [&](const Json &json) {
         const std::string one = to_text(json);
-        if (text.size() + one.size() + closing_bytes > max_in_flight_bytes) {
+        if (text.size() + one.size() + closing_bytes_of_open_calls > max_in_flight_bytes) {
             return false;
         }
         text += std::exchange(separator, ",") + one;
@@ -175,7 +175,7 @@ ApiResource in_flight_document(InFlightState state) {
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
-                return ApiResponse{"application/json", json_text(*shared, *query)};
+                return ApiResponse{"application/json", open_calls_text(*shared, *query)};
             }};
 }
 

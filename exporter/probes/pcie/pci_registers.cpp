@@ -80,14 +80,14 @@ constexpr Register of_errors[] = {
 // Extended capabilities have their own numbers.
 constexpr std::uint32_t extended = 1U << 16U;
 
-struct Kind {
+struct CapabilityKind {
     std::uint32_t id;
     std::string_view name;
     std::uint32_t bytes;  // 0: in the third byte
     std::span<const Register> registers;
 };
 
-constexpr Kind kinds[] = {
+constexpr CapabilityKind capability_kinds[] = {
     {PCI_CAP_ID_PM, "power_management", 8, of_power_management},
     {PCI_CAP_ID_VPD, "vital_product_data", 8, {}},
     {PCI_CAP_ID_MSI, "msi", 24, of_msi},
@@ -103,9 +103,9 @@ constexpr Kind kinds[] = {
     {extended | PCI_EXT_CAP_ID_L1SS, "l1_substates", 20, {}},
 };
 
-const Kind *kind_of(std::uint32_t id) {
-    const auto *const found = std::ranges::find(kinds, id, &Kind::id);
-    return found == std::end(kinds) ? nullptr : found;
+const CapabilityKind *capability_kind(std::uint32_t id) {
+    const auto *const found = std::ranges::find(capability_kinds, id, &CapabilityKind::id);
+    return found == std::end(capability_kinds) ? nullptr : found;
 }
 
 std::string inside(std::string_view name, std::uint32_t offset) {
@@ -142,7 +142,7 @@ void PciRegisters::find_capabilities(const Read &read) {
         if (!id || *id == 0xff) {
             return;
         }
-        const Kind *const kind = kind_of(*id);
+        const CapabilityKind *const kind = capability_kind(*id);
         std::uint32_t bytes = kind != nullptr ? kind->bytes : 2;
         if (bytes == 0) {
             bytes = read(begin + PCI_CAP_FLAGS, 1).value_or(0);
@@ -160,7 +160,7 @@ void PciRegisters::find_extended_capabilities(const Read &read) {
             return;
         }
         const std::uint32_t id = extended | PCI_EXT_CAP_ID(*header);
-        const Kind *const kind = kind_of(id);
+        const CapabilityKind *const kind = capability_kind(id);
         capabilities_[at] = {id, kind != nullptr ? kind->bytes : 4};
         at = PCI_EXT_CAP_NEXT(*header);
     }
@@ -176,7 +176,7 @@ std::string PciRegisters::name(std::uint32_t offset) const {
         return "";
     }
     const auto &[begin, capability] = *--found;
-    const Kind *const kind = kind_of(capability.id);
+    const CapabilityKind *const kind = capability_kind(capability.id);
     if (kind == nullptr || offset - begin >= capability.bytes) {
         return "";
     }

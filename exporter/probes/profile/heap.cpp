@@ -54,13 +54,13 @@ constexpr std::array<std::string_view, 10> freeing = {"free",
                                                       "_ZdlPvSt11align_val_t",
                                                       "_ZdaPvSt11align_val_t"};
 
-struct Kind {
+struct AllocatorFunctions {
     const bpf_program *enter;
     bool is_call;  // its return is of interest
     std::span<const std::string_view> names;
 };
 
-std::vector<Kind> kinds_of(const profile_bpf &skeleton) {
+std::vector<AllocatorFunctions> allocator_functions(const profile_bpf &skeleton) {
     const auto &programs = skeleton.progs;
     return {{programs.prof_malloc, true, size_first},    {programs.prof_calloc, true, counted},
             {programs.prof_memalign, true, size_second}, {programs.prof_posix, true, size_third},
@@ -78,7 +78,7 @@ Result<> attach_to_file(const profile_bpf &skeleton, std::uint32_t tgid,
     if (!found || found->empty()) {
         return {};
     }
-    for (const Kind &kind : kinds_of(skeleton)) {
+    for (const AllocatorFunctions &kind : allocator_functions(skeleton)) {
         const auto functions = elf->find_functions(kind.names);
         if (!functions) {
             return tl::unexpected(functions.error());
@@ -111,7 +111,7 @@ Result<> attach_to_file(const profile_bpf &skeleton, std::uint32_t tgid,
 
 Result<> set_up_heap(profile_bpf &skeleton, const ProfileSettings &settings) {
     const bool is_heap = settings.type == ProfileType::heap;
-    for (const Kind &kind : kinds_of(skeleton)) {
+    for (const AllocatorFunctions &kind : allocator_functions(skeleton)) {
         ebpf::load_if(const_cast<bpf_program *>(kind.enter), is_heap);
     }
     ebpf::load_if(skeleton.progs.prof_allocated, is_heap);

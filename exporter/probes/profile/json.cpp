@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "exporter/base/seconds.h"
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
 #include "exporter/probes/frame/frame_json.h"
@@ -11,22 +12,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double seconds(std::uint64_t ns) {
-    return static_cast<double>(ns) / 1e9;
-}
-
 Json json_of(const ProfiledStack &stack, ProfileType type) {
     Json json = {{"pid", stack.pid}, {"tid", stack.tid}};
     processes::add_names(json, stack.process);
     json["thread"] = stack.thread;
     json["cuda_call"] = stack.cuda_call.empty() ? Json() : Json(stack.cuda_call);
     json["samples"] = stack.samples;
-    json["seconds"] = type == ProfileType::offcpu ? Json(seconds(stack.amount)) : Json();
+    json["seconds"] = type == ProfileType::offcpu ? Json(in_seconds(stack.amount)) : Json();
     json["bytes"] = type == ProfileType::heap ? Json(stack.amount) : Json();
     json["kernel_stack"] = stack.kernel_frames;
     json["stack"] = Json::array();
     for (const symbols::Frame &frame : stack.frames) {
-        json["stack"].push_back(to_json(frame));
+        json["stack"].push_back(frame_json(frame));
     }
     return json;
 }
@@ -37,7 +34,7 @@ Json json_of(const ProfiledStack &stack, ProfileType type) {
 std::string to_json(const Profile &profile) {
     Json json = {{"type", name_of(profile.type)},
                  {"began", utc_time(profile.began)},
-                 {"seconds", seconds(static_cast<std::uint64_t>(profile.duration.count()))}};
+                 {"seconds", in_seconds(static_cast<std::uint64_t>(profile.duration.count()))}};
     json["frequency"] = profile.type == ProfileType::cpu ? Json(profile.frequency) : Json();
     json["samples_lost"] = profile.samples_lost;
     json["stacks_lost"] = profile.stacks_lost;

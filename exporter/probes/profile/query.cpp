@@ -51,7 +51,7 @@ Result<> read_duration(const std::string &name, const std::string &value, millis
 }
 
 // What cannot be together.
-Result<> check(const QueryParameters &parameters, const ProfileQuery &query) {
+Result<> check_query(const QueryParameters &parameters, const ProfileQuery &query) {
     if (query.is_of_past &&
         (parameters.contains("duration") || parameters.contains("seconds") ||
          parameters.contains("frequency") || query.settings.type != ProfileType::cpu)) {
@@ -121,7 +121,7 @@ Result<ProfileQuery> read_profile_query(const QueryParameters &parameters,
             return tl::unexpected(read.error());
         }
     }
-    const auto checked = check(parameters, query);
+    const auto checked = check_query(parameters, query);
     return checked ? Result<ProfileQuery>(std::move(query)) : tl::unexpected(checked.error());
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "exporter/base/text.h"
 #include "exporter/config/problems.h"
 #include "exporter/symbols/names/syscall_names.h"
 
@@ -26,7 +27,7 @@ std::string syscall_problem(const std::string &name) {
     for (const std::string &group : groups) {
         list += (list.empty() ? "" : ", ") + group;
     }
-    return config::quoted(name) + " is neither a system call nor a group of them (" + list +
+    return in_quotes(name) + " is neither a system call nor a group of them (" + list +
            "), nor compat or unknown";
 }
 

@@ -20,17 +20,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Option min_duration_option = {.name = "--min-duration",
-                                        .takes = Option::Takes::duration,
-                                        .help = "Only opens that take as long: 10ms, 1s."};
+constexpr Option open_min_duration_option = {.name = "--min-duration",
+                                             .takes = Option::Takes::duration,
+                                             .help = "Only opens that take as long: 10ms, 1s."};
 constexpr Option failed_option = {.name = "--failed", .help = "Only opens that fail."};
-constexpr Option own_options[] = {min_duration_option, failed_option};
+constexpr Option open_options[] = {open_min_duration_option, failed_option};
 
 class OpenTracer final : public TargetTracer {
 public:
     explicit OpenTracer(const Setup &setup)
         : TargetTracer(setup),
-          min_duration_(setup.options.duration_of(min_duration_option).value_or(0ms)),
+          min_duration_(setup.options.duration_of(open_min_duration_option).value_or(0ms)),
           only_failed_(setup.options.has(failed_option)) {}
 
 private:
@@ -121,7 +121,7 @@ Event open_event_of(const syscall_record &record, std::string_view path,
 constinit const Kind open_trace = {.name = "open",
                                    .help = "System calls that open files, with their paths.",
                                    .column = "SYSCALL",
-                                   .options = own_options,
+                                   .options = open_options,
                                    .make = make<OpenTracer>};
 
 }  // namespace gpusnoop::trace

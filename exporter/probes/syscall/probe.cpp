@@ -99,7 +99,7 @@ std::optional<SyscallReading> SyscallProbe::read_tables() {
     return std::move(*reading);
 }
 
-constexpr const trace::Kind *traces[] = {&trace::open_trace};
+constexpr const trace::Kind *syscall_traces[] = {&trace::open_trace};
 
 }  // namespace
 
@@ -110,7 +110,7 @@ constinit const ProbeKind syscall_kind = {
     .read = read_syscall,
     .declare = declare_families<make_syscall_families>,
     .trace = &trace::syscall_trace,
-    .named_traces = traces,
+    .named_traces = syscall_traces,
 };
 
 std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config,

@@ -21,7 +21,7 @@ constexpr Option syscall_option = {
     .takes = Option::Takes::texts,
     .help = "Only this system call, or group of them; may be given several times.",
     .problem = probes::syscall_problem};
-constexpr Option own_options[] = {syscall_option};
+constexpr Option call_options[] = {syscall_option};
 
 class SyscallTracer final : public TargetTracer {
 public:
@@ -76,7 +76,7 @@ Event event_of(const syscall_record &record, const probes::ProcessIdentity &proc
 
 constinit const Kind syscall_trace = {.help = "System calls, with their arguments and results.",
                                       .column = "SYSCALL",
-                                      .options = own_options,
+                                      .options = call_options,
                                       .make = make<SyscallTracer>};
 
 }  // namespace gpusnoop::trace

@@ -16,15 +16,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Query {
+struct XidQuery {
     std::optional<std::string> device;
     std::optional<std::uint32_t> code;
     std::optional<std::uint32_t> pid;
     std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
 };
 
-Result<Query> read_query(const QueryParameters &parameters) {
-    Query query;
+Result<XidQuery> read_xid_query(const QueryParameters &parameters) {
+    XidQuery query;
     for (const auto &[name, value] : parameters) {
         if (name == "device") {
             query.device = value;
@@ -47,7 +47,7 @@ Result<Query> read_query(const QueryParameters &parameters) {
     return query;
 }
 
-bool is_asked_for(const XidEvent &event, const Query &query) {
+bool is_asked_for(const XidEvent &event, const XidQuery &query) {
     return query.device.value_or(event.report.device) == event.report.device &&
            query.code.value_or(event.report.code) == event.report.code &&
            (!query.pid || query.pid == event.report.pid);
@@ -79,7 +79,7 @@ Json to_json(const XidEvent &event) {
     return json;
 }
 
-std::string json_text(const std::vector<XidEvent> &all, const Query &query) {
+std::string xid_text(const std::vector<XidEvent> &all, const XidQuery &query) {
     Json xids = Json::array();
     std::size_t left_out = 0;
     for (const XidEvent &event : all) {
@@ -130,11 +130,11 @@ XidsOverview XidHistory::overview() const {
 ApiResource xids_document(std::vector<XidEvent> all) {
     const auto shared = std::make_shared<const std::vector<XidEvent>>(std::move(all));
     return {"xids", [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_query(parameters);
+                const auto query = read_xid_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
-                return ApiResponse{"application/json", json_text(*shared, *query)};
+                return ApiResponse{"application/json", xid_text(*shared, *query)};
             }};
 }
 

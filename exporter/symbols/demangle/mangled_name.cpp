@@ -4,15 +4,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "exporter/base/text.h"
 #include "exporter/symbols/demangle/mangled_parser.h"
 #include "exporter/symbols/demangle/mangled_tables.h"
 
 namespace gpusnoop::symbols {
 namespace {
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
 
 // The last part of a qualified name, without its template arguments: a constructor's name.
 std::string_view last_part(std::string_view name) {

@@ -1,17 +1,11 @@
 // The types in a mangled name: template arguments, and parameters, which are only skipped.
 #include <algorithm>
 
+#include "exporter/base/text.h"
 #include "exporter/symbols/demangle/mangled_parser.h"
 #include "exporter/symbols/demangle/mangled_tables.h"
 
 namespace gpusnoop::symbols {
-namespace {
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-}  // namespace
 
 // <template-args>, appended to the name that they belong to.
 void MangledParser::template_arguments(std::string &name) {

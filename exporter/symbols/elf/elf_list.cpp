@@ -94,7 +94,7 @@ private:
 };
 static_assert(ElfFile::max_name_bytes < ElfReader::chunk_bytes / 2);
 
-struct NameAt {
+struct WantedName {
     std::uint64_t at = 0;
     std::string name;
 };
@@ -104,8 +104,8 @@ Error too_many() {
 }
 
 // The names of functions in `table` that `wanted` accepts, by place.
-Result<std::vector<NameAt>> wanted_names(ElfReader &reader, const SymbolTable &table,
-                                         const std::function<bool(std::string_view)> &wanted) {
+Result<std::vector<WantedName>> wanted_names(ElfReader &reader, const SymbolTable &table,
+                                             const std::function<bool(std::string_view)> &wanted) {
     Places places(table.strings_size);
     auto done = reader.for_each<Elf64_Sym>(table.offset, table.count, [&](const auto &symbol) {
         if (is_function(symbol) && symbol.st_name < table.strings_size) {
@@ -117,7 +117,7 @@ Result<std::vector<NameAt>> wanted_names(ElfReader &reader, const SymbolTable &t
         return tl::unexpected(done.error());
     }
     NameReader names(reader, table);
-    std::vector<NameAt> found;
+    std::vector<WantedName> found;
     std::size_t bytes = 0;
     places.for_each([&](std::uint64_t at) {
         const auto name = names.read(at);
@@ -209,7 +209,7 @@ Result<std::vector<ListedFunction>> ElfFile::list_functions(
             }
             const auto name = std::lower_bound(
                 names->begin(), names->end(), symbol.st_name,
-                [](const NameAt &candidate, std::uint64_t at) { return candidate.at < at; });
+                [](const WantedName &candidate, std::uint64_t at) { return candidate.at < at; });
             if (name == names->end() || name->at != symbol.st_name) {
                 return true;
             }

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "exporter/base/text.h"
 #include "exporter/symbols/exits/sweep.h"
 
 namespace gpusnoop::symbols {
@@ -91,8 +92,7 @@ Result<FunctionExits> exits_of(std::span<const Part> parts) {
 }
 
 bool is_number(std::string_view text) {
-    return !text.empty() &&
-           std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+    return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
 }
 
 // gcc names a rarely run part "<function>.cold" and a part split off by partial inlining

@@ -11,14 +11,14 @@
 namespace gpusnoop::symbols {
 namespace {
 
-struct Operands {
+struct DecodedOperands {
     ZydisDecodedInstruction instruction;
     std::array<ZydisDecodedOperand, ZYDIS_MAX_OPERAND_COUNT> all;
 };
 
 constexpr std::size_t caller = ~std::size_t{0};
 
-bool writes(const Operands &operands, ZydisRegister wanted) {
+bool writes(const DecodedOperands &operands, ZydisRegister wanted) {
     return std::any_of(operands.all.begin(),
                        operands.all.begin() + operands.instruction.operand_count,
                        [&](const ZydisDecodedOperand &operand) {
@@ -159,8 +159,8 @@ private:
     }
 
     // The operands of the index-th instruction.
-    Operands operands_of(std::size_t index) const {
-        Operands operands;
+    DecodedOperands operands_of(std::size_t index) const {
+        DecodedOperands operands;
         const auto left = code_.subspan(static_cast<std::size_t>(starts_[index]));
         (void)ZydisDecoderDecodeFull(&decoder_, left.data(), left.size(), &operands.instruction,
                                      operands.all.data());
@@ -209,7 +209,7 @@ private:
                 return false;
             }
             index = *previous;
-            const Operands at = operands_of(index);
+            const DecodedOperands at = operands_of(index);
             if (at.instruction.meta.category == ZYDIS_CATEGORY_COND_BR) {
                 return false;
             }
@@ -230,7 +230,7 @@ private:
         if (!origin || *origin == caller) {
             return false;
         }
-        const Operands load = operands_of(*origin);
+        const DecodedOperands load = operands_of(*origin);
         return (load.instruction.mnemonic == ZYDIS_MNEMONIC_MOVSXD ||
                 load.instruction.mnemonic == ZYDIS_MNEMONIC_MOV) &&
                load.all[1].type == ZYDIS_OPERAND_TYPE_MEMORY &&
@@ -255,7 +255,7 @@ private:
         if (*origin == caller) {
             return Goes::to_function;  // an argument
         }
-        const Operands from = operands_of(*origin);
+        const DecodedOperands from = operands_of(*origin);
         if (from.instruction.operand_width != 64) {
             return Goes::unknown;
         }
@@ -272,7 +272,7 @@ private:
     }
 
     void classify(std::size_t index) {
-        const Operands jump = operands_of(index);
+        const DecodedOperands jump = operands_of(index);
         const Goes where = goes(jump.all[0], index, 4);
         if (where != Goes::to_case) {
             const bool leaves = where == Goes::to_function || is_after_epilogue(index);

@@ -15,13 +15,6 @@ using truth::Function;
 constexpr int kVersion = 13000;
 
 template <typename Action>
-int initialized_call(Function self, Action &&action) {
-    return call(self, [&](const Call &open) -> int {
-        return driver_is_initialized() ? action(open) : static_cast<int>(kNotInitialized);
-    });
-}
-
-template <typename Action>
 int device_call(Function self, Device device, Action &&action) {
     return initialized_call(self, [&](const Call &open) -> int {
         return is_device(device) ? action(open) : static_cast<int>(kInvalidDevice);

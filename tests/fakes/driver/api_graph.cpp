@@ -57,7 +57,7 @@ int change_call(Function self, GraphNode handle, Describe &&describe) {
     });
 }
 
-int destroy(Graph graph) {
+int destroy_graph(Graph graph) {
     if (owned_graph(graph) == nullptr || graph_of(graph) == nullptr) {
         return kInvalidResourceHandle;
     }
@@ -174,7 +174,7 @@ STANDIN_DEFINE(cuGraphCreate, (Graph * graph, unsigned /*flags*/),
                    return kSuccess;
                }))
 STANDIN_DEFINE(cuGraphDestroy, (Graph graph),
-               graph_call(self, [&](const Call &) { return destroy(graph); }))
+               graph_call(self, [&](const Call &) { return destroy_graph(graph); }))
 STANDIN_DEFINE(cuGraphClone, (Graph * copy, Graph original),
                graph_call(self, [&](const Call &) { return clone(copy, original); }))
 

@@ -41,7 +41,7 @@ int instantiate_call(Function self, GraphExec *executable, Graph graph,
     });
 }
 
-int destroy(GraphExec executable) {
+int destroy_executable(GraphExec executable) {
     if (executable_of(executable) == nullptr) {
         return kInvalidResourceHandle;
     }
@@ -314,7 +314,7 @@ STANDIN_DEFINE_BOTH(cuGraphInstantiateWithParams, _ptsz,
                     (GraphExec * executable, Graph graph, InstantiateParameters *parameters),
                     instantiate_call(self, executable, graph, parameters))
 STANDIN_DEFINE(cuGraphExecDestroy, (GraphExec executable),
-               graph_call(self, [&](const Call &) { return destroy(executable); }))
+               graph_call(self, [&](const Call &) { return destroy_executable(executable); }))
 
 STANDIN_DEFINE(cuGraphExecUpdate,
                (GraphExec executable, Graph graph, GraphNode *error_node, int *result),

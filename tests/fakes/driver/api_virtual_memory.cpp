@@ -12,14 +12,6 @@ namespace {
 using truth::Function;
 using truth::MemoryKind;
 
-// None of them needs a context.
-template <typename Action>
-int initialized_call(Function self, Action &&action) {
-    return call(self, [&](const Call &open) -> int {
-        return driver_is_initialized() ? action(open) : static_cast<int>(kNotInitialized);
-    });
-}
-
 void count_ended(const Call &open, const Ended &ended) {
     if (!counts(open)) {
         return;

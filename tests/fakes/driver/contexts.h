@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda_types.h"
+#include "driver/call.h"
 
 #include <cstdint>
 
@@ -39,6 +40,14 @@ int release_primary(Device device, std::uint64_t &id);
 std::uint64_t primary_id(Device device);
 
 bool is_context(Context context);
+
+// A call that needs an initialized driver, and no context.
+template <typename Action>
+int initialized_call(truth::Function function, Action &&action) {
+    return call(function, [&](const Call &open) -> int {
+        return driver_is_initialized() ? action(open) : static_cast<int>(kNotInitialized);
+    });
+}
 
 void lock_contexts_for_fork();
 void unlock_contexts_after_fork();

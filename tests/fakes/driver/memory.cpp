@@ -21,14 +21,14 @@ constexpr std::size_t kMapFrom = std::size_t{1} << 20U;
 constexpr std::size_t kDefaultLimit = std::size_t{1} << 30U;
 
 // Never destroyed: programs free while they exit.
-struct Book {
+struct Heap {
     std::mutex mutex;
     std::map<std::uintptr_t, Allocation> allocations;
     std::size_t used = 0;
 };
 
-Book &book() {
-    static Book &instance = *new Book;
+Heap &heap() {
+    static Heap &instance = *new Heap;
     return instance;
 }
 
@@ -42,7 +42,7 @@ std::size_t limit() {
 
 // With the lock held.
 bool fits(std::size_t bytes) {
-    return bytes <= limit() && book().used <= limit() - bytes;
+    return bytes <= limit() && heap().used <= limit() - bytes;
 }
 
 // Large memory takes address space only, until someone touches it.
@@ -65,9 +65,9 @@ void give_back(void *memory, std::size_t bytes) {
 
 std::optional<Allocation> covering(const void *pointer, std::size_t bytes) {
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-    const std::lock_guard lock(book().mutex);
-    const auto after = book().allocations.upper_bound(address);
-    if (after == book().allocations.begin()) {
+    const std::lock_guard lock(heap().mutex);
+    const auto after = heap().allocations.upper_bound(address);
+    if (after == heap().allocations.begin()) {
         return std::nullopt;
     }
     const auto &[start, allocation] = *std::prev(after);
@@ -81,38 +81,38 @@ std::optional<Allocation> covering(const void *pointer, std::size_t bytes) {
 }  // namespace
 
 void *allocate(const Allocation &allocation) {
-    const std::lock_guard lock(book().mutex);
+    const std::lock_guard lock(heap().mutex);
     if (!fits(allocation.bytes)) {
         return nullptr;
     }
     void *memory = obtain(allocation.bytes);
     if (memory != nullptr) {
-        book().allocations.emplace(reinterpret_cast<std::uintptr_t>(memory), allocation);
-        book().used += allocation.bytes;
+        heap().allocations.emplace(reinterpret_cast<std::uintptr_t>(memory), allocation);
+        heap().used += allocation.bytes;
     }
     return memory;
 }
 
 std::optional<Allocation> release(void *pointer, MemoryKinds kinds) {
-    const std::lock_guard lock(book().mutex);
-    auto &allocations = book().allocations;
+    const std::lock_guard lock(heap().mutex);
+    auto &allocations = heap().allocations;
     const auto found = allocations.find(reinterpret_cast<std::uintptr_t>(pointer));
     if (found == allocations.end() || (bit(found->second.kind) & kinds) == 0) {
         return std::nullopt;
     }
     const Allocation allocation = found->second;
     allocations.erase(found);
-    book().used -= allocation.bytes;
+    heap().used -= allocation.bytes;
     give_back(pointer, allocation.bytes);
     return allocation;
 }
 
 void release_graph_memory(void *pointer, std::uint64_t graph) {
-    const std::lock_guard lock(book().mutex);
-    auto &allocations = book().allocations;
+    const std::lock_guard lock(heap().mutex);
+    auto &allocations = heap().allocations;
     const auto found = allocations.find(reinterpret_cast<std::uintptr_t>(pointer));
     if (found != allocations.end() && found->second.graph == graph) {
-        book().used -= found->second.bytes;
+        heap().used -= found->second.bytes;
         give_back(pointer, found->second.bytes);
         allocations.erase(found);
     }
@@ -120,14 +120,14 @@ void release_graph_memory(void *pointer, std::uint64_t graph) {
 
 std::vector<Allocation> release_context(std::uint64_t context) {
     std::vector<Allocation> released;
-    const std::lock_guard lock(book().mutex);
-    std::erase_if(book().allocations, [&](const auto &entry) {
+    const std::lock_guard lock(heap().mutex);
+    std::erase_if(heap().allocations, [&](const auto &entry) {
         const Allocation &allocation = entry.second;
         if (context == 0 || allocation.context != context) {
             return false;
         }
         released.push_back(allocation);
-        book().used -= allocation.bytes;
+        heap().used -= allocation.bytes;
         give_back(reinterpret_cast<void *>(entry.first), allocation.bytes);
         return true;
     });
@@ -135,17 +135,17 @@ std::vector<Allocation> release_context(std::uint64_t context) {
 }
 
 bool reserve_bytes(std::size_t bytes) {
-    const std::lock_guard lock(book().mutex);
+    const std::lock_guard lock(heap().mutex);
     if (!fits(bytes)) {
         return false;
     }
-    book().used += bytes;
+    heap().used += bytes;
     return true;
 }
 
 void return_bytes(std::size_t bytes) {
-    const std::lock_guard lock(book().mutex);
-    book().used -= bytes;
+    const std::lock_guard lock(heap().mutex);
+    heap().used -= bytes;
 }
 
 bool is_device_memory(const void *pointer) {
@@ -158,8 +158,8 @@ bool is_allocated(const void *pointer, std::size_t bytes) {
 }
 
 MemoryUse memory_use() {
-    const std::lock_guard lock(book().mutex);
-    return {book().used, limit()};
+    const std::lock_guard lock(heap().mutex);
+    return {heap().used, limit()};
 }
 
 void count_release(const Call &call, const Allocation &allocation, MemoryKind kind) {
@@ -185,11 +185,11 @@ void count_reset(const Call &call, const std::vector<Allocation> &allocations) {
 }
 
 void lock_memory_for_fork() {
-    book().mutex.lock();
+    heap().mutex.lock();
 }
 
 void unlock_memory_after_fork() {
-    book().mutex.unlock();
+    heap().mutex.unlock();
 }
 
 }  // namespace standin

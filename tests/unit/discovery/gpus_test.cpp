@@ -14,7 +14,7 @@ using namespace gpusnoop::discovery;
 
 namespace {
 
-namespace fs = std::filesystem;
+namespace gpus_fs = std::filesystem;
 
 // A directory in place of /proc/driver/nvidia or of a process's root.
 class Tree {
@@ -22,13 +22,15 @@ public:
     [[nodiscard]] std::string path() const { return directory_.path().string(); }
 
     void file(const std::string &name, const std::string &content = "") const {
-        fs::create_directories((directory_ / name).parent_path());
+        gpus_fs::create_directories((directory_ / name).parent_path());
         std::ofstream(directory_ / name, std::ios::binary) << content;
     }
-    void directory(const std::string &name) const { fs::create_directories(directory_ / name); }
+    void directory(const std::string &name) const {
+        gpus_fs::create_directories(directory_ / name);
+    }
     void link(const std::string &name, const std::string &target) const {
-        fs::create_directories((directory_ / name).parent_path());
-        fs::create_symlink(target, directory_ / name);
+        gpus_fs::create_directories((directory_ / name).parent_path());
+        gpus_fs::create_symlink(target, directory_ / name);
     }
     void gpu(const std::string &address, const std::string &content) const {
         file("gpus/" + address + "/information", content);
@@ -253,7 +255,7 @@ TEST_CASE("a container's links do not lead out of its root", "[gpus]") {
         CHECK(gpus_below(root.path(), gpus) == gpus);
     }
     SECTION("upwards") {
-        root.link("dev", "../" + fs::path(outside.path()).filename().string());
+        root.link("dev", "../" + gpus_fs::path(outside.path()).filename().string());
         CHECK(gpus_below(root.path(), gpus) == gpus);
     }
     SECTION("in a circle") {

@@ -18,16 +18,18 @@ using namespace gpusnoop::discovery;
 
 namespace {
 
-namespace fs = std::filesystem;
+namespace visible_gpus_process_fs = std::filesystem;
 
 // A directory in place of /proc, with one process.
 class MadeUpProc {
 public:
     static constexpr std::uint32_t kTgid = 4711;
 
-    MadeUpProc() { fs::create_directories(process() / "root/dev"); }
+    MadeUpProc() { visible_gpus_process_fs::create_directories(process() / "root/dev"); }
 
-    [[nodiscard]] fs::path process() const { return directory_ / std::to_string(kTgid); }
+    [[nodiscard]] visible_gpus_process_fs::path process() const {
+        return directory_ / std::to_string(kTgid);
+    }
     void environment(const std::string &bytes) const {
         std::ofstream(process() / "environ", std::ios::binary) << bytes;
     }
@@ -97,7 +99,7 @@ TEST_CASE("a process's devices, from its environment and its nodes", "[visible_g
         CHECK(devices(proc.visible(gpus()), 0).empty());
     }
     SECTION("no nodes can be seen: only a GPU that is the only one of the node") {
-        fs::remove_all(proc.process() / "root");
+        visible_gpus_process_fs::remove_all(proc.process() / "root");
         proc.environment(with_list("1,0"));
         CHECK(devices(proc.visible(gpus()), 0).empty());
         CHECK(proc.visible(gpus({2})).only() == 2u);
@@ -111,7 +113,7 @@ TEST_CASE("a process's devices, from its environment and its nodes", "[visible_g
         CHECK(devices(proc.visible(gpus()), 0).empty());
     }
     SECTION("no process") {
-        fs::remove_all(proc.process());
+        visible_gpus_process_fs::remove_all(proc.process());
         CHECK(devices(proc.visible(gpus()), 0).empty());
         CHECK(proc.visible(gpus({2})).only() == 2u);
     }

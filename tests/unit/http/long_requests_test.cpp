@@ -71,8 +71,8 @@ std::unique_ptr<Server> serve(Begun &begun) {
     return *std::move(server);
 }
 
-Fd ask(const Server &server, const std::string &target, const std::string &method = "GET",
-       const std::string &headers = "") {
+Fd long_requests_ask(const Server &server, const std::string &target,
+                     const std::string &method = "GET", const std::string &headers = "") {
     Fd fd = connect_to(server.port());
     send_bytes(fd, method + " " + target + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n");
     return fd;
@@ -90,11 +90,11 @@ TEST_CASE("more long requests than threads wait, and others are answered meanwhi
     const auto server = serve(begun);
     std::vector<Fd> clients;
     for (int i = 0; i < 3 * Server::workers; i++) {
-        clients.push_back(ask(*server, "/long"));
+        clients.push_back(long_requests_ask(*server, "/long"));
     }
     auto pending = begun.take(clients.size());
     for (int i = 0; i < 20; i++) {
-        CHECK(body_of(receive_all(ask(*server, "/short"))) == "short");
+        CHECK(body_of(receive_all(long_requests_ask(*server, "/short"))) == "short");
     }
     for (const Pending &one : pending) {
         one.answer(text_response(200, "long"));
@@ -107,7 +107,7 @@ TEST_CASE("more long requests than threads wait, and others are answered meanwhi
 TEST_CASE("a client that goes away is noticed, and one without an answer is disconnected") {
     Begun begun;
     const auto server = serve(begun);
-    Fd client = ask(*server, "/long");
+    Fd client = long_requests_ask(*server, "/long");
     auto pending = begun.take(1);
     CHECK_FALSE([&] {
         pollfd one{.fd = pending.front().client, .events = POLLRDHUP, .revents = 0};
@@ -117,7 +117,7 @@ TEST_CASE("a client that goes away is noticed, and one without an answer is disc
     CHECK(has_gone(pending.front().client));
     pending.front().answer(text_response(200, "too late"));
 
-    const Fd other = ask(*server, "/long");
+    const Fd other = long_requests_ask(*server, "/long");
     (void)begun.take(1);  // and forgets it
     CHECK(receive_all(other).empty());
 }
@@ -126,18 +126,18 @@ TEST_CASE("a long request takes only GET, and an exception is a 500") {
     Begun begun;
     const auto server = serve(begun);
     for (const std::string method : {"HEAD", "POST"}) {
-        const std::string answer = receive_all(ask(*server, "/long", method));
+        const std::string answer = receive_all(long_requests_ask(*server, "/long", method));
         CHECK_THAT(answer, StartsWith("HTTP/1.1 405"));
         CHECK_THAT(answer, ContainsSubstring("Allow: GET\r\n"));
     }
-    CHECK_THAT(receive_all(ask(*server, "/fails")), StartsWith("HTTP/1.1 500"));
+    CHECK_THAT(receive_all(long_requests_ask(*server, "/fails")), StartsWith("HTTP/1.1 500"));
 }
 
 TEST_CASE("a long answer is compressed once") {
     Begun begun;
     const auto server = serve(begun);
     for (const bool is_compressed : {false, true}) {
-        const Fd client = ask(*server, "/long", "GET", "Accept-Encoding: gzip\r\n");
+        const Fd client = long_requests_ask(*server, "/long", "GET", "Accept-Encoding: gzip\r\n");
         Response response = text_response(200, std::string(5000, 'x'));
         response.is_compressed = is_compressed;
         begun.take(1).front().answer(response);
@@ -149,7 +149,7 @@ TEST_CASE("a long answer is compressed once") {
 TEST_CASE("a client of the loopback is trusted") {
     Begun begun;
     const auto server = serve(begun);
-    const Fd client = ask(*server, "/long");
+    const Fd client = long_requests_ask(*server, "/long");
     (void)begun.take(1);
     CHECK(begun.last().is_trusted);
 

@@ -32,7 +32,7 @@ std::unique_ptr<Server> serve_routes(std::vector<Route> routes) {
 }
 
 // Sends a request, whose response is read later.
-Fd ask(std::uint16_t port, const std::string &target, const std::string &headers = "") {
+Fd policy_ask(std::uint16_t port, const std::string &target, const std::string &headers = "") {
     Fd fd = connect_to(port);
     send_bytes(fd, "GET " + target + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n");
     return fd;
@@ -114,7 +114,7 @@ TEST_CASE("requests over a route's limits wait or are refused, and other routes 
                       {.paths = {"/other"}, .handler = answers("here")}});
     std::vector<Fd> clients;
     for (int i = 0; i < 10; i++) {
-        clients.push_back(ask(server->port(), i % 2 == 0 ? "/a?x" : "/b?x"));
+        clients.push_back(policy_ask(server->port(), i % 2 == 0 ? "/a?x" : "/b?x"));
     }
     wait_for_answers(clients, 5);
     CHECK(body_of(get(server->port(), "/other")) == "here");
@@ -140,10 +140,10 @@ TEST_CASE("requests that share a response get that of the first of them, and kee
                                       }}},
                       {.paths = {"/other"}, .handler = answers("here")}});
     std::vector<Fd> clients;
-    clients.push_back(ask(server->port(), "/page?a"));
+    clients.push_back(policy_ask(server->port(), "/page?a"));
     gate.wait_for(1);
     for (int i = 1; i < count; i++) {
-        clients.push_back(ask(server->port(), i % 2 == 0 ? "/page?a" : "/page?b"));
+        clients.push_back(policy_ask(server->port(), i % 2 == 0 ? "/page?a" : "/page?b"));
     }
     CHECK(body_of(get(server->port(), "/other")) == "here");
     // Each thread of the server may have one request on its way to its place, so most have theirs.
@@ -168,10 +168,10 @@ TEST_CASE("requests over a route's limit of those that share a response are refu
                        .handler = [&](const Request &request) { return gate.pass(request); },
                        .policy = {.share = [](const Request &) { return ""; }, .max_sharing = 2}}});
     std::vector<Fd> clients;
-    clients.push_back(ask(server->port(), "/page?a"));
+    clients.push_back(policy_ask(server->port(), "/page?a"));
     gate.wait_for(1);
-    clients.push_back(ask(server->port(), "/page?b"));
-    clients.push_back(ask(server->port(), "/page?c"));
+    clients.push_back(policy_ask(server->port(), "/page?b"));
+    clients.push_back(policy_ask(server->port(), "/page?c"));
     wait_for_answers(clients, 1);
     CHECK(gate.answered == 0);
     gate.open();
@@ -188,9 +188,9 @@ TEST_CASE("those who share a response get it as they asked for it") {
                                                return text_response(200, text);
                                            },
                                        .policy = {.share = [](const Request &) { return ""; }}}});
-    const Fd plain = ask(server->port(), "/page");
+    const Fd plain = policy_ask(server->port(), "/page");
     gate.wait_for(1);
-    const Fd packed = ask(server->port(), "/page", "Accept-Encoding: gzip\r\n");
+    const Fd packed = policy_ask(server->port(), "/page", "Accept-Encoding: gzip\r\n");
     Fd head = connect_to(server->port());
     send_bytes(head, "HEAD /page HTTP/1.1\r\nHost: x\r\n\r\n");
     gate.open();
@@ -210,7 +210,7 @@ TEST_CASE("a server stops while requests wait") {
                                  }}});
     std::vector<Fd> clients;
     for (int i = 0; i < 10; i++) {
-        clients.push_back(ask(server->port(), "/page"));
+        clients.push_back(policy_ask(server->port(), "/page"));
     }
     gate.wait_for(1);
     std::jthread opening([&] { gate.open(); });
@@ -260,13 +260,13 @@ TEST_CASE("clients that do not read their pages delay nobody") {
                                       {.paths = {"/metrics"}, .handler = answers("up 1\n")}});
     std::vector<Fd> stalled;
     for (int i = 0; i < 40; i++) {
-        stalled.push_back(ask(server->port(), "/large"));
+        stalled.push_back(policy_ask(server->port(), "/large"));
     }
     for (int i = 0; i < 20; i++) {
         CHECK(body_of(get(server->port(), "/metrics")) == "up 1\n");
     }
     // One that is only slow gets all of it.
-    const Fd slow = ask(server->port(), "/large");
+    const Fd slow = policy_ask(server->port(), "/large");
     std::string received;
     std::vector<char> piece(1U << 20U);
     ssize_t n = 0;
@@ -276,9 +276,8 @@ TEST_CASE("clients that do not read their pages delay nobody") {
     }
     CHECK(body_of(received) == text);
     // Those who take nothing are cut off. Some may be read before that, and get all.
-    const auto whole = std::ranges::count_if(stalled, [&](const Fd &fd) {
+    CHECK(std::ranges::any_of(stalled, [&](const Fd &fd) {
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        return body_of(receive_all(fd)) == text;
-    });
-    CHECK(static_cast<std::size_t>(whole) < stalled.size());
+        return body_of(receive_all(fd)) != text;
+    }));
 }

@@ -29,10 +29,10 @@ using harness::TemporaryDirectory;
 
 namespace {
 
-Target at(TargetType type, const std::string &path) {
+Target sinks_at(TargetType type, const std::string &path) {
     return parse_path(type, path).value();
 }
-Target at(std::uint16_t port) {
+Target sinks_at(std::uint16_t port) {
     return parse_tcp("127.0.0.1:" + std::to_string(port)).value();
 }
 
@@ -104,8 +104,8 @@ TEST_CASE("addresses and paths of sinks are read, and wrong ones refused with a 
         REQUIRE_FALSE(target);
         CHECK(target.error().message.find("is not an address such as") != std::string::npos);
     }
-    CHECK(to_text(at(TargetType::file, "/a/b")) == "file:/a/b");
-    CHECK(to_text(at(TargetType::unix_socket, "/a/b")) == "unix:/a/b");
+    CHECK(to_text(sinks_at(TargetType::file, "/a/b")) == "file:/a/b");
+    CHECK(to_text(sinks_at(TargetType::unix_socket, "/a/b")) == "unix:/a/b");
     for (const std::string path : {"", "a", "./a", "/", "/a/"}) {
         CHECK_FALSE(parse_path(TargetType::file, path));
     }
@@ -133,7 +133,7 @@ TEST_CASE("a file gets every event, in order, behind what it has") {
     const TemporaryDirectory directory;
     std::ofstream(directory / "events") << "before\n";
     {
-        const auto sink = start(at(TargetType::file, directory / "events"));
+        const auto sink = start(sinks_at(TargetType::file, directory / "events"));
         offer(*sink, 1, 1000);
         wait_for_sent(*sink, 1000);
         CHECK(lost(*sink) == 0);
@@ -147,7 +147,7 @@ TEST_CASE("a file gets every event, in order, behind what it has") {
 
 TEST_CASE("a file that is renamed or deleted is made again") {
     const TemporaryDirectory directory;
-    const auto sink = start(at(TargetType::file, directory / "events"));
+    const auto sink = start(sinks_at(TargetType::file, directory / "events"));
     offer(*sink, 1, 2);
     wait_for_sent(*sink, 2);
     std::filesystem::rename(directory / "events", directory / "rotated");
@@ -163,7 +163,7 @@ TEST_CASE("a file that is renamed or deleted is made again") {
 
 TEST_CASE("what a missing directory holds back comes when it is there") {
     const TemporaryDirectory directory;
-    const auto sink = start(at(TargetType::file, directory / "later/events"));
+    const auto sink = start(sinks_at(TargetType::file, directory / "later/events"));
     offer(*sink, 1, 10);
     std::this_thread::sleep_for(20ms);
     CHECK(sink->status().sent == 0);
@@ -172,7 +172,7 @@ TEST_CASE("what a missing directory holds back comes when it is there") {
 }
 
 TEST_CASE("a disk that is full loses what the queue has no room for, and nothing else") {
-    const auto sink = start(at(TargetType::file, "/dev/full"), 64 << 10);
+    const auto sink = start(sinks_at(TargetType::file, "/dev/full"), 64 << 10);
     const std::string large(1'000, 'x');
     for (int i = 0; i < 100; i++) {
         sink->offer(large);
@@ -185,7 +185,7 @@ TEST_CASE("a fifo that nobody reads holds nobody up") {
     const TemporaryDirectory directory;
     const std::string path = directory / "fifo";
     REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-    const auto sink = start(at(TargetType::file, path));
+    const auto sink = start(sinks_at(TargetType::file, path));
     offer(*sink, 1, 3);
     std::this_thread::sleep_for(20ms);
     CHECK(sink->status().sent == 0);
@@ -212,7 +212,7 @@ TEST_CASE("a receiver on a socket gets every event, and the rest when it comes b
         auto receiver = is_tcp ? std::make_unique<Receiver>(std::uint16_t{0})
                                : std::make_unique<Receiver>(path);
         const std::uint16_t port = is_tcp ? receiver->port() : 0;
-        const auto sink = start(is_tcp ? at(port) : at(TargetType::unix_socket, path));
+        const auto sink = start(is_tcp ? sinks_at(port) : sinks_at(TargetType::unix_socket, path));
         offer(*sink, 1, 500);
         eventually("the events to arrive", [&] { return receiver->lines().size() >= 500; });
         CHECK(receiver->lines() == numbered(1, 500));
@@ -248,7 +248,7 @@ TEST_CASE("a receiver that reads nothing loses what does not fit, and lines stay
         REQUIRE(::bind(listener.get(), reinterpret_cast<sockaddr *>(&address), sizeof(address)) ==
                 0);
         REQUIRE(::listen(listener.get(), 1) == 0);
-        const auto sink = start(at(TargetType::unix_socket, path), 64 << 10);
+        const auto sink = start(sinks_at(TargetType::unix_socket, path), 64 << 10);
         for (int i = 0; i < kCount; i++) {
             sink->offer(filler);
         }
@@ -262,7 +262,7 @@ TEST_CASE("a receiver that reads nothing loses what does not fit, and lines stay
 TEST_CASE("what waits at the end is sent, or counted") {
     const TemporaryDirectory directory;
     {
-        const auto sink = start(at(TargetType::file, directory / "events"));
+        const auto sink = start(sinks_at(TargetType::file, directory / "events"));
         offer(*sink, 1, 5000);
     }
     const std::string text = text_of(directory / "events");
@@ -272,7 +272,7 @@ TEST_CASE("what waits at the end is sent, or counted") {
 
 namespace {
 
-std::string problem_of(const std::string &path) {
+std::string sinks_problem_of(const std::string &path) {
     const auto file = open_to_append(path);
     return file ? "" : file.error().message;
 }
@@ -288,32 +288,32 @@ TEST_CASE("nobody else chooses which file a sink writes to") {
     std::filesystem::create_directory(own);
 
     SECTION("a directory of the exporter's user, below one that keeps names apart") {
-        CHECK(problem_of(own + "/file") == "");
-        CHECK(problem_of(own + "/./../own//file") == "");
-        CHECK(problem_of(own) == "open: Is a directory");
-        CHECK(problem_of(own + "/none/file") == "open: No such file or directory");
+        CHECK(sinks_problem_of(own + "/file") == "");
+        CHECK(sinks_problem_of(own + "/./../own//file") == "");
+        CHECK(sinks_problem_of(own) == "open: Is a directory");
+        CHECK(sinks_problem_of(own + "/none/file") == "open: No such file or directory");
         mode(own, 0770);
-        CHECK(problem_of(own + "/file") == "");
+        CHECK(sinks_problem_of(own + "/file") == "");
     }
     SECTION("where everybody writes") {
         const std::string refused =
             "everybody may write to a directory of its path: choose one of the exporter's own";
         mode(own, 01777);
-        CHECK(problem_of(own + "/file") == refused);
+        CHECK(sinks_problem_of(own + "/file") == refused);
         std::filesystem::create_directory(own + "/below");
-        CHECK(problem_of(own + "/below/file") == "");
+        CHECK(sinks_problem_of(own + "/below/file") == "");
         mode(own, 0777);
-        CHECK(problem_of(own + "/below/file") == refused);
+        CHECK(sinks_problem_of(own + "/below/file") == refused);
         CHECK_FALSE(std::filesystem::exists(own + "/file"));
     }
     SECTION("links of the exporter's user, at the end and on the way") {
         std::filesystem::create_symlink("own/file", directory / "link");
-        CHECK(problem_of(directory / "link") == "");
+        CHECK(sinks_problem_of(directory / "link") == "");
         CHECK(std::filesystem::exists(own + "/file"));
         std::filesystem::create_symlink(own, directory / "way");
-        CHECK(problem_of(directory / "way/other") == "");
+        CHECK(sinks_problem_of(directory / "way/other") == "");
         std::filesystem::create_symlink("circle", directory / "circle");
-        CHECK(problem_of(directory / "circle") == "open: Too many levels of symbolic links");
+        CHECK(sinks_problem_of(directory / "circle") == "open: Too many levels of symbolic links");
     }
     SECTION("links of others") {
         if (::geteuid() != 0) {
@@ -325,8 +325,8 @@ TEST_CASE("nobody else chooses which file a sink writes to") {
             std::filesystem::create_symlink(name == "way" ? own : own + "/file", link);
             REQUIRE(::lchown(link.c_str(), 12345, 12345) == 0);
         }
-        CHECK(problem_of(directory / "link") == refused);
-        CHECK(problem_of(directory / "way/file") == refused);
+        CHECK(sinks_problem_of(directory / "link") == refused);
+        CHECK(sinks_problem_of(directory / "way/file") == refused);
         CHECK_FALSE(std::filesystem::exists(own + "/file"));
     }
     SECTION("the program's own output") {
@@ -334,7 +334,7 @@ TEST_CASE("nobody else chooses which file a sink writes to") {
         REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
         const Fd reader(ends[0]);
         const Fd writer(ends[1]);
-        CHECK(problem_of("/proc/self/fd/" + std::to_string(writer.get())) == "");
-        CHECK(problem_of("/dev/fd/" + std::to_string(writer.get())) == "");
+        CHECK(sinks_problem_of("/proc/self/fd/" + std::to_string(writer.get())) == "");
+        CHECK(sinks_problem_of("/dev/fd/" + std::to_string(writer.get())) == "");
     }
 }

@@ -77,7 +77,10 @@ TEST_CASE("known numbers have their names on both machines") {
                                {"futex", 202, 98},
                                {"arch_prctl", 158, {}},
                                {"io_uring_enter", 426, 426},
-                               {"mseal", 462, 462}}) {
+                               {"mseal", 462, 462},
+                               {"listns", 470, 470},
+                               {"rseq_slice_yield", 471, 471},
+                               {"uprobe", 336, {}}}) {
         INFO(known.name);
         CHECK(syscall_number(known.name, Machine::x86_64) == known.x86_64);
         CHECK(syscall_number(known.name, Machine::arm64) == known.arm64);

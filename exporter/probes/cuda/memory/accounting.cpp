@@ -31,7 +31,7 @@ LiveEntry live_entry(const Process &process, const LiveAllocations::Key &key) {
             static_cast<std::uint64_t>(key.born_ns)};
 }
 
-cuda_memory_kind memory_kind(std::uint16_t kind) {
+cuda_memory_kind memory_kind_of(std::uint16_t kind) {
     return kind < MEMORY_KIND_COUNT ? static_cast<cuda_memory_kind>(kind) : MEMORY_device;
 }
 
@@ -116,7 +116,7 @@ void MemoryAccounting::apply(Process &process, const cuda_allocation_record &rec
         .context = record.context,
         .site = {record.stack, record.caller},
         .device = device_of(process, record.head.device),
-        .kind = memory_kind(record.kind),
+        .kind = memory_kind_of(record.kind),
         .never_in_kernel_table = (record.flags & CUDA_ALLOCATION_UNTABLED) != 0};
     if (record.address == 0) {  // one of 0 bytes has no address and is never freed
         return counters_.allocated(process, allocation);
@@ -191,7 +191,7 @@ void MemoryAccounting::apply_free(Process &process, const cuda_allocation_record
         return apply_free_of_unknown(process, record);
     }
     const std::int32_t device = device_of(process, record.head.device);
-    const cuda_memory_kind kind = memory_kind(record.kind);
+    const cuda_memory_kind kind = memory_kind_of(record.kind);
     const LiveAllocations::Key key{kind == MEMORY_vmm, record.address,
                                    static_cast<std::int64_t>(record.born_ns)};
     if (watched_frees_) {
@@ -214,7 +214,7 @@ void MemoryAccounting::apply_free(Process &process, const cuda_allocation_record
 // from the table, it is the one.
 void MemoryAccounting::apply_free_of_unknown(Process &process,
                                              const cuda_allocation_record &record) {
-    const cuda_memory_kind kind = memory_kind(record.kind);
+    const cuda_memory_kind kind = memory_kind_of(record.kind);
     const std::uint64_t began =
         record.head.ended_ns - std::min(record.head.ended_ns, record.head.duration_ns);
     const auto found = state_of<MemoryState>(process).live.find_not_in_kernel_table(

@@ -4,8 +4,8 @@ namespace gpusnoop::probes {
 
 namespace {
 
-std::int64_t to_second(std::int64_t nanoseconds) {
-    return std::chrono::floor<std::chrono::seconds>(std::chrono::nanoseconds(nanoseconds)).count();
+std::int64_t to_second(std::int64_t ns) {
+    return std::chrono::floor<std::chrono::seconds>(std::chrono::nanoseconds(ns)).count();
 }
 
 void add(Amount &amount, std::uint64_t bytes) {

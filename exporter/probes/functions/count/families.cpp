@@ -1,12 +1,11 @@
 #include "exporter/probes/functions/count/families.h"
 
+#include "exporter/base/seconds.h"
 #include "exporter/probes/frame/overhead.h"
 
 namespace gpusnoop::probes {
 
 namespace {
-
-constexpr double nanoseconds = 1e9;
 
 const std::vector<series::Label> of_function = {{"library"}, {"function"}};
 const std::vector<series::Label> of_nccl_operation = {
@@ -29,7 +28,7 @@ series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint
         "function_duration_seconds",
         "Time inside each call of a traced function, calls that failed included, until "
         "it returned or jumped to another function that returns for it.",
-        of_function, std::move(bounds), nanoseconds);
+        of_function, std::move(bounds), nanoseconds_per_second);
 }
 
 FunctionFamilies make_func_families(series::FamilySet &set) {
@@ -61,10 +60,10 @@ FunctionGauges make_func_gauges(series::FamilySet &set) {
     return {
         .min = set.gauge("function_duration_min_seconds",
                          "Shortest call that ended in the last whole minute.", of_function,
-                         nanoseconds),
+                         nanoseconds_per_second),
         .max = set.gauge("function_duration_max_seconds",
                          "Longest call that ended in the last whole minute.", of_function,
-                         nanoseconds),
+                         nanoseconds_per_second),
     };
 }
 
@@ -78,7 +77,7 @@ NcclGauges make_nccl_gauges(series::FamilySet &set) {
         .last_operation =
             set.gauge("nccl_last_operation_timestamp_seconds",
                       "When the last of these operations returned, or the communicator was made.",
-                      of_nccl_rank, nanoseconds),
+                      of_nccl_rank, nanoseconds_per_second),
     };
 }
 

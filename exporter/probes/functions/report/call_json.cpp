@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "exporter/base/seconds.h"
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
 #include "exporter/probes/frame/frame_json.h"
@@ -17,28 +18,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string hex(std::uint64_t value) {
-    return "0x" + hexadecimal(value);
-}
-
 Json to_json(const std::optional<std::uint64_t> &value) {
-    return value ? Json(hex(*value)) : Json();
+    return value ? Json(hexadecimal_literal(*value)) : Json();
 }
 
 Json to_json(const std::vector<std::pair<std::uint8_t, std::uint64_t>> &arguments) {
     Json json = Json::object();
     for (const auto &[position, value] : arguments) {
-        json[std::to_string(position)] = hex(value);
+        json[std::to_string(position)] = hexadecimal_literal(value);
     }
     return json;
 }
 
 Json to_json_or_null(std::uint32_t id) {
     return id != 0 ? Json(id) : Json();
-}
-
-double seconds(std::uint64_t ns) {
-    return static_cast<double>(ns) / 1e9;
 }
 
 // A thread begins one call at a time.
@@ -61,7 +54,7 @@ std::string to_json(const SlowCall &call, const std::string &event) {
     json["time"] = utc_time(call.ended);
     json["function"] = call.function->name;
     json["library"] = call.function->library;
-    json["duration_seconds"] = call.has_ended ? Json(seconds(call.duration_ns)) : Json();
+    json["duration_seconds"] = call.has_ended ? Json(in_seconds(call.duration_ns)) : Json();
     json["pid"] = call.pid;
     json["tid"] = call.tid;
     json["ppid"] = to_json_or_null(call.ppid);
@@ -75,7 +68,7 @@ std::string to_json(const SlowCall &call, const std::string &event) {
     if (call.stack != nullptr) {
         json["stack"] = Json::array();
         for (const symbols::Frame &frame : *call.stack) {
-            json["stack"].push_back(to_json(frame));
+            json["stack"].push_back(frame_json(frame));
         }
     }
     return to_text(json);
@@ -91,7 +84,7 @@ std::string to_json(const FunctionCall &call, std::chrono::nanoseconds ended) {
                  {"time", utc_time(ended)},
                  {"function", function.name},
                  {"library", function.library},
-                 {"duration_seconds", has_ended ? Json(seconds(record.duration_ns)) : Json()},
+                 {"duration_seconds", has_ended ? Json(in_seconds(record.duration_ns)) : Json()},
                  {"pid", record.head.tgid},
                  {"tid", record.tid},
                  {"ppid", to_json_or_null(call.process->ppid)}};

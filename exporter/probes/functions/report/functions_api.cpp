@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "exporter/base/glob.h"
+#include "exporter/base/seconds.h"
 #include "exporter/base/text.h"
 #include "exporter/base/version.h"
 #include "exporter/probes/frame/frame_json.h"
@@ -27,7 +28,7 @@ using Json = nlohmann::ordered_json;
 using std::chrono::nanoseconds;
 
 // Room for the closing brackets.
-constexpr std::size_t closing_bytes = 1024;
+constexpr std::size_t closing_bytes_of_functions = 1024;
 // The limit of a pattern: no function's name is longer than max_function_name, and fnmatch can take
 // long with a long pattern.
 constexpr std::size_t max_glob_bytes = 256;
@@ -35,7 +36,7 @@ constexpr std::ptrdiff_t max_glob_stars = 8;
 
 enum class Sort { calls, seconds, slow, errors, max };
 
-struct Query {
+struct FunctionsQuery {
     Sort sort = Sort::calls;
     std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
     std::optional<std::string> glob;
@@ -67,8 +68,8 @@ Result<std::string> read_glob(const std::string &value) {
     return value;
 }
 
-Result<Query> read_query(const QueryParameters &parameters) {
-    Query query;
+Result<FunctionsQuery> read_functions_query(const QueryParameters &parameters) {
+    FunctionsQuery query;
     // Stores the parsed value, or its error.
     std::optional<Error> error;
     const auto take = [&error](auto read, auto &value) {
@@ -118,7 +119,7 @@ std::uint64_t key_of(const FunctionRow &row, Sort sort, nanoseconds now) {
 }
 
 // The selected rows, in the selected order.
-std::vector<FunctionRow> select(const FunctionsSnapshot &snapshot, const Query &query) {
+std::vector<FunctionRow> select(const FunctionsSnapshot &snapshot, const FunctionsQuery &query) {
     auto rows = query.by_process ? rows_by_process(snapshot) : rows_by_function(snapshot);
     if (query.glob) {
         std::erase_if(
@@ -131,14 +132,6 @@ std::vector<FunctionRow> select(const FunctionsSnapshot &snapshot, const Query &
     std::ranges::sort(
         rows, [&](const FunctionRow &a, const FunctionRow &b) { return rank(a) < rank(b); });
     return rows;
-}
-
-double seconds(std::uint64_t ns) {
-    return static_cast<double>(ns) / 1e9;
-}
-
-double seconds(nanoseconds duration) {
-    return static_cast<double>(duration.count()) / 1e9;
 }
 
 Json buckets_json(const CallHistogram &durations) {
@@ -164,10 +157,10 @@ Json row_json(const FunctionRow &row, nanoseconds now) {
     json["calls"] = totals.calls;
     json["errors"] = known(row.has_errors, totals.errors);
     json["slow_calls"] = known(row.has_slow_calls, totals.slow_calls);
-    json["seconds"] = known(row.has_durations, seconds(totals.duration_ns));
-    json["min_seconds"] = minute ? Json(seconds(minute->min_ns)) : Json();
-    json["max_seconds"] = minute ? Json(seconds(minute->max_ns)) : Json();
-    json["longest_seconds"] = known(totals.durations.total() > 0, seconds(totals.longest_ns));
+    json["seconds"] = known(row.has_durations, in_seconds(totals.duration_ns));
+    json["min_seconds"] = minute ? Json(in_seconds(minute->min_ns)) : Json();
+    json["max_seconds"] = minute ? Json(in_seconds(minute->max_ns)) : Json();
+    json["longest_seconds"] = known(totals.durations.total() > 0, in_seconds(totals.longest_ns));
     json["buckets"] = buckets_json(totals.durations);
     return json;
 }
@@ -175,15 +168,15 @@ Json row_json(const FunctionRow &row, nanoseconds now) {
 Json head_json(const FunctionsSnapshot &snapshot, const FunctionsMoment &since,
                const FunctionsMoment &now) {
     return {{"version", version()},
-            {"time_seconds", seconds(now.real)},
-            {"since_seconds", seconds(since.real)},
-            {"elapsed_seconds", seconds(now.monotonic - since.monotonic)},
+            {"time_seconds", in_seconds(now.real)},
+            {"since_seconds", in_seconds(since.real)},
+            {"elapsed_seconds", in_seconds(now.monotonic - since.monotonic)},
             {"processes", snapshot.processes.size()},
             {"bucket_bounds_seconds", call_bounds_in_seconds()}};
 }
 
-std::string json_text(const FunctionsSnapshot &snapshot, const Query &query,
-                      const FunctionsMoment &since, const FunctionsMoment &now) {
+std::string functions_text(const FunctionsSnapshot &snapshot, const FunctionsQuery &query,
+                           const FunctionsMoment &since, const FunctionsMoment &now) {
     const auto rows = select(snapshot, query);
     std::string text = to_text(head_json(snapshot, since, now));
     text.pop_back();
@@ -191,7 +184,7 @@ std::string json_text(const FunctionsSnapshot &snapshot, const Query &query,
     std::size_t written = 0;
     while (written < std::min<std::size_t>(query.limit, rows.size())) {
         const std::string row = to_text(row_json(rows[written], snapshot.taken));
-        if (text.size() + row.size() + closing_bytes > max_functions_bytes) {
+        if (text.size() + row.size() + closing_bytes_of_functions > max_functions_bytes) {
             break;
         }
         text += (written++ == 0 ? "" : ",") + row;
@@ -212,11 +205,11 @@ ApiResource functions_document(FunctionsSnapshot snapshot, const FunctionsMoment
     const auto shared = std::make_shared<const FunctionsSnapshot>(std::move(snapshot));
     return {std::string(functions_document_name),
             [shared, since, now](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_query(parameters);
+                const auto query = read_functions_query(parameters);
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
-                return ApiResponse{"application/json", json_text(*shared, *query, since, now)};
+                return ApiResponse{"application/json", functions_text(*shared, *query, since, now)};
             }};
 }
 

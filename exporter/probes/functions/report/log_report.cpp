@@ -64,7 +64,7 @@ std::optional<LogReport::Rows> LogReport::make(const FunctionsSnapshot &snapshot
     std::vector<Row> rows;
     for (const FunctionRow &row : rows_by_function(snapshot)) {
         FunctionTotals &before = before_[{row.library, row.function}];
-        const auto done = difference(row.totals, before);
+        const auto done = grown_since(row.totals, before);
         before = row.totals;
         if (!done || done->calls == 0) {
             continue;

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <array>
 
+#include "exporter/base/seconds.h"
+
 namespace gpusnoop::probes {
 
 namespace {
 
-constexpr double ns_per_second = 1e9;
-
-double number(std::uint64_t value) {
+double as_double(std::uint64_t value) {
     return static_cast<double>(value);
 }
 
@@ -35,10 +35,10 @@ double upper(std::size_t bucket, std::span<const double> bounds, double longest)
 // Assumes that calls are spread evenly over their bucket.
 double quantile(const CallHistogram &durations, std::span<const double> bounds, double q,
                 double longest) {
-    const double rank = q * number(durations.total());
+    const double rank = q * as_double(durations.total());
     double below = 0;
     for (std::size_t i = durations.first(); i < durations.end(); i++) {
-        const double count = number(durations.count(i));
+        const double count = as_double(durations.count(i));
         if (count > 0 && below + count >= rank) {
             const double to = upper(i, bounds, longest);
             const double from = i == 0 ? 0 : std::min(bounds[std::min(i, bounds.size()) - 1], to);
@@ -61,7 +61,7 @@ FunctionTotals &FunctionTotals::operator+=(const FunctionTotals &other) {
     return *this;
 }
 
-std::optional<FunctionTotals> difference(const FunctionTotals &now, const FunctionTotals &before) {
+std::optional<FunctionTotals> grown_since(const FunctionTotals &now, const FunctionTotals &before) {
     if (went_back(now, before)) {
         return std::nullopt;
     }
@@ -80,10 +80,10 @@ std::optional<FunctionTotals> difference(const FunctionTotals &now, const Functi
 }
 
 FunctionRates rates_of(const FunctionTotals &done, std::span<const double> bounds, double seconds) {
-    FunctionRates rates{.calls = number(done.calls) / seconds,
-                        .errors = number(done.errors) / seconds,
-                        .slow_calls = number(done.slow_calls) / seconds,
-                        .busy = number(done.duration_ns) / ns_per_second / seconds,
+    FunctionRates rates{.calls = as_double(done.calls) / seconds,
+                        .errors = as_double(done.errors) / seconds,
+                        .slow_calls = as_double(done.slow_calls) / seconds,
+                        .busy = as_double(done.duration_ns) / nanoseconds_per_second / seconds,
                         .mean = {},
                         .p50 = {},
                         .p99 = {},
@@ -96,8 +96,8 @@ FunctionRates rates_of(const FunctionTotals &done, std::span<const double> bound
     while (done.durations.count(last) == 0) {
         last--;
     }
-    const double longest = upper(last, bounds, number(done.longest_ns) / ns_per_second);
-    rates.mean = number(done.duration_ns) / ns_per_second / number(ended);
+    const double longest = upper(last, bounds, as_double(done.longest_ns) / nanoseconds_per_second);
+    rates.mean = as_double(done.duration_ns) / nanoseconds_per_second / as_double(ended);
     rates.p50 = quantile(done.durations, bounds, 0.5, longest);
     rates.p99 = quantile(done.durations, bounds, 0.99, longest);
     rates.max = longest;
@@ -108,7 +108,7 @@ std::span<const double> call_bounds_in_seconds() {
     static constexpr auto bounds = [] {
         std::array<double, call_bound_count> seconds{};
         for (std::size_t i = 0; i < call_bound_count; i++) {
-            seconds[i] = static_cast<double>(call_bucket_bounds()[i]) / ns_per_second;
+            seconds[i] = static_cast<double>(call_bucket_bounds()[i]) / nanoseconds_per_second;
         }
         return seconds;
     }();

@@ -30,8 +30,8 @@ struct FunctionTotals {
 
 // The counts after `before`; the longest call is the longest of all. Nothing if a number decreased:
 // then the counting was restarted in between.
-[[nodiscard]] std::optional<FunctionTotals> difference(const FunctionTotals &now,
-                                                       const FunctionTotals &before);
+[[nodiscard]] std::optional<FunctionTotals> grown_since(const FunctionTotals &now,
+                                                        const FunctionTotals &before);
 
 struct FunctionRates {
     // Per second.

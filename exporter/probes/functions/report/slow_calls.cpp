@@ -19,14 +19,11 @@ constexpr std::size_t max_known_stacks = 1'024;
 // A log line should not need more.
 constexpr std::size_t max_stack_text = 1'024;
 
-std::string hex(std::uint64_t value) {
-    return "0x" + hexadecimal(value);
-}
-
 std::string arguments_text(const SlowCall &call) {
     std::string text;
     for (const auto &[position, value] : call.arguments) {
-        text += (text.empty() ? "" : " ") + std::to_string(position) + "=" + hex(value);
+        text +=
+            (text.empty() ? "" : " ") + std::to_string(position) + "=" + hexadecimal_literal(value);
     }
     return text;
 }
@@ -61,7 +58,7 @@ void write_line(const SlowCall &call) {
                             {"slurm_job_id", call.slurm_job_id},
                             {"user", call.user},
                             {"arguments", arguments_text(call)},
-                            {"result", call.result ? hex(*call.result) : ""},
+                            {"result", call.result ? hexadecimal_literal(*call.result) : ""},
                             {"error", call.error.value_or("")},
                             {"stack", stack_text(call)}});
 }

@@ -12,9 +12,9 @@ namespace gpusnoop::probes {
 namespace {
 
 // Room for the closing brackets.
-constexpr std::size_t closing_bytes = 256;
+constexpr std::size_t closing_bytes_of_slow_calls = 256;
 
-std::string json_text(const std::vector<SlowCall> &all, const CallsQuery &query) {
+std::string slow_calls_text(const std::vector<SlowCall> &all, const CallsQuery &query) {
     std::string text = R"({"slow_calls":[)";
     std::size_t written = 0;
     std::size_t left_out = 0;
@@ -27,7 +27,7 @@ std::string json_text(const std::vector<SlowCall> &all, const CallsQuery &query)
             continue;
         }
         const std::string one = to_json(call);
-        if (text.size() + one.size() + closing_bytes > max_slow_calls_bytes) {
+        if (text.size() + one.size() + closing_bytes_of_slow_calls > max_slow_calls_bytes) {
             left_out++;
             continue;
         }
@@ -46,7 +46,7 @@ ApiResource slow_calls_document(std::vector<SlowCall> all) {
                 if (!query) {
                     return tl::unexpected(query.error());
                 }
-                return ApiResponse{"application/json", json_text(*shared, *query)};
+                return ApiResponse{"application/json", slow_calls_text(*shared, *query)};
             }};
 }
 

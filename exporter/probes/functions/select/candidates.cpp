@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "exporter/base/text.h"
 #include "exporter/config/problems.h"
 #include "exporter/probes/functions/select/exit_strategy.h"
 
@@ -22,7 +23,7 @@ std::string_view without_version(std::string_view symbol) {
 }
 
 // Of those at one place, the first one is shown.
-auto key_of(const Candidate &candidate) {
+auto order_of(const Candidate &candidate) {
     return std::tuple(candidate.function->file_offset, candidate.group, !candidate.exact,
                       !candidate.function->global, candidate.symbol);
 }
@@ -112,7 +113,7 @@ private:
     // Leaves one candidate for each place.
     void choose_symbols() {
         std::sort(found_.chosen.begin(), found_.chosen.end(),
-                  [](const Candidate &a, const Candidate &b) { return key_of(a) < key_of(b); });
+                  [](const Candidate &a, const Candidate &b) { return order_of(a) < order_of(b); });
         std::vector<Candidate> chosen;
         for (const Candidate &candidate : found_.chosen) {
             if (chosen.empty() ||
@@ -139,8 +140,8 @@ private:
         const FunctionPattern &pattern = group.pattern(most->first.second);
         return {name_ + ": " + count + " of its functions are wanted, of at most " +
                     std::to_string(max_functions_) + ", most of them by " +
-                    (pattern.is_glob ? "the glob " : "the symbol ") +
-                    config::quoted(pattern.symbol) + " of the group " + group.name() +
+                    (pattern.is_glob ? "the glob " : "the symbol ") + in_quotes(pattern.symbol) +
+                    " of the group " + group.name() +
                     (pattern.line.number == 0 ? ""
                                               : " on line " + std::to_string(pattern.line.number) +
                                                     " of the configuration") +

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "exporter/base/text.h"
 #include "exporter/symbols/exits/function_exits.h"
 
 namespace gpusnoop::probes {
@@ -34,10 +35,6 @@ constexpr auto name_table = std::to_array<std::string_view>(
 
 bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-bool is_digit(char c) {
-    return c >= '0' && c <= '9';
 }
 
 bool is_c_identifier(std::string_view text) {

@@ -50,8 +50,8 @@ constexpr Option entries_option = {
     .name = "--entries",
     .help = "With a line when a call begins, too; both have the same id.",
     .excludes = {slow_option.name, min_duration_option.name}};
-constexpr Option own_options[] = {stack_option, function_option,     library_option,
-                                  slow_option,  min_duration_option, entries_option};
+constexpr Option function_options[] = {stack_option, function_option,     library_option,
+                                       slow_option,  min_duration_option, entries_option};
 
 class FunctionsTracer final : public Tracer {
 public:
@@ -182,7 +182,7 @@ std::uint64_t FunctionsTracer::lost() const {
 constinit const Kind functions_trace = {
     .alias = "func",
     .help = "Calls of the configuration's functions, or of any, as docs/trace.md describes.",
-    .options = own_options,
+    .options = function_options,
     .make = make<FunctionsTracer>};
 
 }  // namespace gpusnoop::trace

@@ -45,7 +45,7 @@ Result<Answer> fetch(const Address &address, const Access &access = {}) {
     }
 }
 
-Address at(std::uint16_t port, const std::string &path = "") {
+Address top_at(std::uint16_t port, const std::string &path = "") {
     return Address{.host = "127.0.0.1", .port = port, .path = path};
 }
 
@@ -66,7 +66,7 @@ std::string sentence_about(const std::string &bytes, bool tls = false) {
             http::test::send_bytes(one, bytes);
         }
     });
-    Address address = at(ntohs(any.sin_port));
+    Address address = top_at(ntohs(any.sin_port));
     address.tls = tls;
     const auto fetched = fetch(address);
     server.join();
@@ -83,25 +83,25 @@ TEST_CASE("a client gets whole answers, and says why there is none") {
          {"/prefix/page",
           [](const http::Request &request) { return text_response(503, request.query); }},
          {"/long/page", test::answers(std::string(Client::max_bytes + 1, 'x'))}});
-    const auto whole = fetch(at(server->port()));
+    const auto whole = fetch(top_at(server->port()));
     REQUIRE(whole);
     CHECK(whole->status == 200);
     CHECK(whole->body == large);
-    const auto other = fetch(at(server->port(), "/prefix"));
+    const auto other = fetch(top_at(server->port(), "/prefix"));
     REQUIRE(other);
     CHECK(other->status == 503);
     CHECK(other->body == "x=1");
-    const auto none = fetch(at(server->port(), "/none"));
+    const auto none = fetch(top_at(server->port(), "/none"));
     REQUIRE(none);
     CHECK(none->status == 404);
     const std::string where = "http://127.0.0.1:" + std::to_string(server->port());
-    CHECK(fetch(at(server->port(), "/long")).error().message ==
+    CHECK(fetch(top_at(server->port(), "/long")).error().message ==
           where + "/long answered more than an exporter does");
     const auto refused = [] {
         auto closed = test::serve({});
         const std::uint16_t gone = closed->port();
         closed.reset();
-        return std::pair(gone, fetch(at(gone)));
+        return std::pair(gone, fetch(top_at(gone)));
     }();
     REQUIRE_FALSE(refused.second);
     CHECK(refused.second.error().message ==
@@ -124,7 +124,7 @@ TEST_CASE("a client asks over a Unix socket") {
 
 TEST_CASE("a request that is given up is not answered, and the next one is") {
     const auto server = http::test::serve({{"/page", http::test::answers("here")}});
-    const auto client = Client::make(at(server->port()), {});
+    const auto client = Client::make(top_at(server->port()), {});
     REQUIRE(client);
     (*client)->give_up();
     (*client)->ask("/none");
@@ -172,7 +172,7 @@ TEST_CASE("a login is the first line of its file, and no error shows it") {
         CHECK(login_of(wrong).error().message ==
               "the first line of " + file + " is not USER:PASSWORD");
     }
-    const auto missing = Client::make(at(1), {.login_file = file + ".none"});
+    const auto missing = Client::make(top_at(1), {.login_file = file + ".none"});
     REQUIRE_FALSE(missing);
     CHECK_THAT(missing.error().message, StartsWith("cannot read the login in " + file + ".none"));
 }

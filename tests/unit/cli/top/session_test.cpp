@@ -51,7 +51,7 @@ const top::Row &row_of(const Session &session, const std::string &function) {
     return session.rows()->front();
 }
 
-std::string problem_of(const Result<Answer> &one) {
+std::string top_problem_of(const Result<Answer> &one) {
     Session session(address, Sort::calls);
     session.take(one);
     CHECK_FALSE(session.answers());
@@ -196,16 +196,16 @@ TEST_CASE("an exporter that goes away and comes back is measured over the gap") 
 }
 
 TEST_CASE("what is no answer of an exporter is told in a sentence") {
-    CHECK(problem_of(answer("Unauthorized", 401)) ==
+    CHECK(top_problem_of(answer("Unauthorized", 401)) ==
           "http://node:1 needs a login that is valid there: --login-file or --netrc");
-    CHECK(problem_of(answer("nothing", 404)) ==
+    CHECK(top_problem_of(answer("nothing", 404)) ==
           "http://node:1 has no /api/v1/functions: it is no gpusnoop_exporter, or an older one");
-    CHECK(problem_of(answer("The probe \x1b[31mis off.\nmore", 503)) ==
+    CHECK(top_problem_of(answer("The probe \x1b[31mis off.\nmore", 503)) ==
           "http://node:1 shows no functions (the probe functions may be off): The probe "
           "\xEF\xBF\xBD[31mis off.");
-    CHECK(problem_of(answer(std::string(1000, 'x'), 500)) ==
+    CHECK(top_problem_of(answer(std::string(1000, 'x'), 500)) ==
           "http://node:1 answered 500: " + std::string(160, 'x'));
-    CHECK(problem_of(fail("cannot \x1b reach")) == "cannot \xEF\xBF\xBD reach");
+    CHECK(top_problem_of(fail("cannot \x1b reach")) == "cannot \xEF\xBF\xBD reach");
     FunctionsFixture bench;
     bench.tell(call(bench.number("f")));
     const json good = json::parse(document_of(bench, 5s));
@@ -216,9 +216,9 @@ TEST_CASE("what is no answer of an exporter is told in a sentence") {
         "http://node:1: its answer is not what an exporter of this version says of functions";
     for (const std::string text : {"", "null", "[]", "{", "{}", "<html>", "\"\"", "\xFF"}) {
         CAPTURE(text);
-        CHECK(problem_of(answer(text)) == no_document);
+        CHECK(top_problem_of(answer(text)) == no_document);
     }
-    CHECK(problem_of(answer(std::string(100'000, '['))) == no_document);
+    CHECK(top_problem_of(answer(std::string(100'000, '['))) == no_document);
     const std::vector<std::pair<std::string, json>> changes = {
         {"/version", 1},
         {"/since_seconds", "now"},
@@ -249,7 +249,7 @@ TEST_CASE("what is no answer of an exporter is told in a sentence") {
         CAPTURE(where, value);
         json wrong = good;
         wrong[json::json_pointer(where)] = value;
-        CHECK(problem_of(answer(wrong.dump())) == no_document);
+        CHECK(top_problem_of(answer(wrong.dump())) == no_document);
     }
 }
 

@@ -10,7 +10,7 @@ using namespace gpusnoop;
 
 namespace {
 
-std::string problem_of(const std::string &text) {
+std::string fence_problem_of(const std::string &text) {
     const auto config = config::parse(text, "c.yaml", probes::setting_blocks());
     return config ? "" : config.error().message;
 }
@@ -26,6 +26,7 @@ TEST_CASE("the settings of fences are read") {
 }
 
 TEST_CASE("what is wrong with the settings of fences is said with its place") {
-    CHECK(problem_of("fence: {ring_bytes: 5000}\n").starts_with("c.yaml:1:21: fence.ring_bytes"));
-    CHECK(problem_of("fence: {fences: 1}\n").starts_with("c.yaml:1:9: fence.fences: "));
+    CHECK(fence_problem_of("fence: {ring_bytes: 5000}\n")
+              .starts_with("c.yaml:1:21: fence.ring_bytes"));
+    CHECK(fence_problem_of("fence: {fences: 1}\n").starts_with("c.yaml:1:9: fence.fences: "));
 }

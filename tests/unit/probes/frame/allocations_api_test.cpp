@@ -29,8 +29,8 @@ SiteAllocations site(std::string label, std::uint64_t bytes, std::uint64_t count
 }
 
 // A process whose sums are those of its sites.
-ProcessAllocations process(std::uint32_t pid, std::string comm,
-                           std::vector<SiteAllocations> sites) {
+ProcessAllocations allocations_api_process(std::uint32_t pid, std::string comm,
+                                           std::vector<SiteAllocations> sites) {
     ProcessAllocations one;
     one.pid = pid;
     one.names.comm = std::move(comm);
@@ -88,10 +88,10 @@ std::string error_of(const QueryParameters &query) {
 }
 
 const std::vector<ProcessAllocations> two = {
-    process(7, "small", {site("main", 10, 1, {runtime, main_function})}),
-    process(8, "train",
-            {site("leak_big < main", 4096, 2, {runtime, leak, step, main_function}),
-             site("", 100, 1, {})})};
+    allocations_api_process(7, "small", {site("main", 10, 1, {runtime, main_function})}),
+    allocations_api_process(8, "train",
+                            {site("leak_big < main", 4096, 2, {runtime, leak, step, main_function}),
+                             site("", 100, 1, {})})};
 
 }  // namespace
 
@@ -135,7 +135,7 @@ TEST_CASE("allocations of nobody", "[allocations_documents]") {
     CHECK(text({}) == R"({"processes":[],"processes_left_out":0,"truncated":false})"
                       "\n");
     CHECK(text({}, {{"format", "folded"}}).empty());
-    const std::vector<ProcessAllocations> idle = {process(7, "idle", {})};
+    const std::vector<ProcessAllocations> idle = {allocations_api_process(7, "idle", {})};
     CHECK(parsed(idle)["processes"][0]["outstanding_bytes"] == 0);
     CHECK(parsed(idle)["processes"][0]["sites"].empty());
     CHECK(text(idle, {{"format", "folded"}}).empty());
@@ -155,9 +155,9 @@ TEST_CASE("allocations as folded stacks", "[allocations_documents]") {
 TEST_CASE("what processes put into their names stays text", "[allocations_documents]") {
     const std::string bad = std::string("\xFF\xC3\"\\</script>\n;a b;\x01", 21) + "\xED\xA0\x80";
     const std::vector<ProcessAllocations> all = {
-        process(1, bad,
-                {site(bad, 5, 1, {{bad, bad, 1}, {bad, "", 2}, {"", bad, 3}}),
-                 site(bad, 3, 1, {{"", "", 4}})})};
+        allocations_api_process(1, bad,
+                                {site(bad, 5, 1, {{bad, bad, 1}, {bad, "", 2}, {"", bad, 3}}),
+                                 site(bad, 3, 1, {{"", "", 4}})})};
     const std::string document = text(all);
     CHECK(find_invalid_utf8(document) == std::string::npos);
     const json one = json::parse(document)["processes"][0];
@@ -174,7 +174,7 @@ TEST_CASE("what processes put into their names stays text", "[allocations_docume
 
 TEST_CASE("addresses of a process are not told", "[allocations_documents]") {
     const std::vector<ProcessAllocations> all = {
-        process(1, "jit", {site("leak_big", 5, 1, {nowhere, leak})})};
+        allocations_api_process(1, "jit", {site("leak_big", 5, 1, {nowhere, leak})})};
     const json frames = parsed(all)["processes"][0]["sites"][0]["frames"];
     CHECK(frames[0] == json::parse(R"({"function":null,"module":null,"offset":null})"));
     CHECK(frames[1]["offset"] == 16);
@@ -183,7 +183,7 @@ TEST_CASE("addresses of a process are not told", "[allocations_documents]") {
 
 TEST_CASE("one can ask for some of the processes", "[allocations_documents]") {
     auto all = two;
-    all.push_back(process(9, "train", {}));
+    all.push_back(allocations_api_process(9, "train", {}));
     CHECK(pids(parsed(all)) == std::vector<std::uint32_t>{8, 7, 9});
     CHECK(pids(parsed(all, {{"pid", "7"}})) == std::vector<std::uint32_t>{7});
     CHECK(pids(parsed(all, {{"comm", "train"}})) == std::vector<std::uint32_t>{8, 9});
@@ -221,10 +221,12 @@ TEST_CASE("one can ask for a few sites of each process", "[allocations_documents
 TEST_CASE("a document stays small however many sites and processes there are",
           "[allocations_documents][single-threaded]") {
     const std::vector<Frame> deep(128, {std::string(200, '"'), std::string(100, '\\'), 1});
+    constexpr std::size_t many_sites = 300;  // of 37 KiB and more: fewer fit
     std::vector<ProcessAllocations> all = {
-        process(1, "many_sites", std::vector(1000, site("deep", 1000, 1, deep))),
-        process(2, "small", {site("main", 7, 1, {main_function})})};
-    std::uint64_t expected = 1'000'007;
+        allocations_api_process(1, "many_sites",
+                                std::vector(many_sites, site("deep", 1000, 1, deep))),
+        allocations_api_process(2, "small", {site("main", 7, 1, {main_function})})};
+    std::uint64_t expected = many_sites * 1000 + 7;
 
     SECTION("sites") {
         const json document = parsed(all);
@@ -232,7 +234,7 @@ TEST_CASE("a document stays small however many sites and processes there are",
         CHECK(document["processes_left_out"] == 0);
         const json &first = document["processes"][0];
         CHECK(first["sites"].size() > 10);
-        CHECK(first["sites"].size() + first["sites_left_out"].get<std::size_t>() == 1000);
+        CHECK(first["sites"].size() + first["sites_left_out"].get<std::size_t>() == many_sites);
         // Its sums are there even so.
         CHECK(document["processes"][1]["outstanding_bytes"] == 7);
         const std::string folded = text(all, {{"format", "folded"}});
@@ -241,7 +243,8 @@ TEST_CASE("a document stays small however many sites and processes there are",
     }
     SECTION("processes") {
         for (std::uint32_t pid = 3; pid < 100'000; pid++) {
-            all.push_back(process(pid, "p" + std::string(200, 'x'), {site("", 1, 1, {})}));
+            all.push_back(
+                allocations_api_process(pid, "p" + std::string(200, 'x'), {site("", 1, 1, {})}));
             expected++;
         }
         const json document = parsed(all);
@@ -276,7 +279,8 @@ TEST_CASE("what is wrong with a request for allocations is one clear sentence",
 }
 
 TEST_CASE("the document says whose memory may be more") {
-    std::vector<ProcessAllocations> all = {process(1, "a", {}), process(2, "b", {})};
+    std::vector<ProcessAllocations> all = {allocations_api_process(1, "a", {}),
+                                           allocations_api_process(2, "b", {})};
     all[1].is_complete = false;
     const json document = parsed(all);
     CHECK(document["processes"][0]["complete"] == true);

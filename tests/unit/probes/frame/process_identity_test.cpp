@@ -27,7 +27,7 @@ using test::ChildProcess;
 
 namespace {
 
-using Keys = std::vector<ProcessKey>;
+using ProcessIdentityKeys = std::vector<ProcessKey>;
 
 template <std::size_t N>
 void fill(char (&to)[N], std::string_view text) {
@@ -286,10 +286,10 @@ TEST_CASE("a process is taken for ended at the second look that it is gone at") 
     CHECK(ended.look(running).empty());
     one.child.end();
     CHECK(ended.look(running).empty());
-    CHECK(ended.look(running) == Keys{one.key});
+    CHECK(ended.look(running) == ProcessIdentityKeys{one.key});
     other.child.end();
     CHECK(ended.look({std::pair(other.key, other.started)}).empty());
-    CHECK(ended.look({std::pair(other.key, other.started)}) == Keys{other.key});
+    CHECK(ended.look({std::pair(other.key, other.started)}) == ProcessIdentityKeys{other.key});
 }
 
 TEST_CASE("a process whose number another one has is gone") {
@@ -299,7 +299,7 @@ TEST_CASE("a process whose number another one has is gone") {
                                  std::pair(ProcessKey{one.key.tgid, 1}, one.started - 1s),
                                  std::pair(ProcessKey{one.key.tgid, 2}, one.started + 1s)};
     CHECK(ended.look(running).empty());
-    CHECK(ended.look(running) == Keys{{one.key.tgid, 1}, {one.key.tgid, 2}});
+    CHECK(ended.look(running) == ProcessIdentityKeys{{one.key.tgid, 1}, {one.key.tgid, 2}});
 }
 
 TEST_CASE("two looks in a row, and of one process") {
@@ -312,5 +312,5 @@ TEST_CASE("two looks in a row, and of one process") {
     CHECK(ended.look(gone).empty());
     const ProcessKey next{one.key.tgid, one.key.since_ns + 1};
     CHECK(ended.look({std::pair(next, one.started)}).empty());
-    CHECK(ended.look({std::pair(next, one.started)}) == Keys{next});
+    CHECK(ended.look({std::pair(next, one.started)}) == ProcessIdentityKeys{next});
 }

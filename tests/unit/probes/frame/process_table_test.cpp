@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-using Keys = std::vector<ProcessKey>;
+using ProcessTableKeys = std::vector<ProcessKey>;
 using Owners = std::vector<series::Owner>;
 
 }  // namespace
@@ -75,7 +75,7 @@ TEST_CASE("calls whose process is told late, or never, are counted") {
     CHECK(bench.page("function_calls_total") ==
           Page{{{"by /proc", "", "", "", "libx.so.1", "f"}, 2},
                {{"unknown", "", "", "", "libx.so.1", "f"}, 1}});
-    CHECK(bench.looked_up == Keys{{42, 1'000}, {43, 5}});
+    CHECK(bench.looked_up == ProcessTableKeys{{42, 1'000}, {43, 5}});
 
     auto record = of(44, 6, process("by record"));
     record.identity.start_boottime_ns = 99;

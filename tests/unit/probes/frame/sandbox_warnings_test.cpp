@@ -15,7 +15,7 @@ using harness::count;
 
 namespace {
 
-ProcessIdentity process(const std::string &comm, std::uint32_t system_calls) {
+ProcessIdentity sandbox_warnings_process(const std::string &comm, std::uint32_t system_calls) {
     ProcessIdentity identity;
     identity.key.tgid = 42;
     identity.comm = comm;
@@ -28,11 +28,12 @@ ProcessIdentity process(const std::string &comm, std::uint32_t system_calls) {
 TEST_CASE("a program whose system calls something else handles is named once") {
     SandboxWarnings warnings("functions");
     const std::string text = logged([&] {
-        warnings.look(process("plain", 0));
-        warnings.look(process("dispatched", SYSTEM_CALLS_DISPATCHED));
-        warnings.look(process("dispatched", SYSTEM_CALLS_DISPATCHED));
-        warnings.look(process("emulated", SYSTEM_CALLS_EMULATED | SYSTEM_CALLS_TRACED));
-        warnings.look(process("traced", SYSTEM_CALLS_TRACED));
+        warnings.look(sandbox_warnings_process("plain", 0));
+        warnings.look(sandbox_warnings_process("dispatched", SYSTEM_CALLS_DISPATCHED));
+        warnings.look(sandbox_warnings_process("dispatched", SYSTEM_CALLS_DISPATCHED));
+        warnings.look(
+            sandbox_warnings_process("emulated", SYSTEM_CALLS_EMULATED | SYSTEM_CALLS_TRACED));
+        warnings.look(sandbox_warnings_process("traced", SYSTEM_CALLS_TRACED));
     });
     CHECK(count(text, "\n") == 3);
     CHECK(text.find("plain") == std::string::npos);
@@ -45,7 +46,8 @@ TEST_CASE("only so many names of programs in sandboxes are remembered") {
     SandboxWarnings warnings("cuda");
     const std::string text = logged([&] {
         for (std::size_t i = 0; i < SandboxWarnings::max_names + 10; i++) {
-            warnings.look(process("p" + std::to_string(i) + ".", SYSTEM_CALLS_EMULATED));
+            warnings.look(
+                sandbox_warnings_process("p" + std::to_string(i) + ".", SYSTEM_CALLS_EMULATED));
         }
     });
     CHECK(text.find("comm=p0.") != std::string::npos);

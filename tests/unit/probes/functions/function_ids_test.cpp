@@ -32,12 +32,12 @@ std::string name_of(const FunctionIds &table, std::uint32_t number) {
     return found == nullptr ? "" : found->name;
 }
 
-std::vector<std::string> names(const std::vector<FunctionInfoPtr> &functions) {
-    std::vector<std::string> names;
+std::vector<std::string> function_ids_names(const std::vector<FunctionInfoPtr> &functions) {
+    std::vector<std::string> function_ids_names;
     for (const auto &one : functions) {
-        names.push_back(one->name);
+        function_ids_names.push_back(one->name);
     }
-    return names;
+    return function_ids_names;
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ TEST_CASE("what a number stands for changes when the records from before have be
     CHECK(name_of(table, f) == "f");
     const auto replaced = table.apply(table.queued());
     REQUIRE(replaced);
-    CHECK(names(*replaced) == std::vector<std::string>{"f", "g"});
+    CHECK(function_ids_names(*replaced) == std::vector<std::string>{"f", "g"});
     CHECK(name_of(table, f) == "h");
     CHECK(table.find(g) == nullptr);
     CHECK(table.is_given(g));
@@ -125,7 +125,7 @@ TEST_CASE("what is released as it is not configured any more was replaced") {
     table.change({release(f, true), release(g, true)});
     const auto replaced = table.apply(table.queued());
     REQUIRE(replaced);
-    CHECK(names(*replaced) == std::vector<std::string>{"f", "g"});
+    CHECK(function_ids_names(*replaced) == std::vector<std::string>{"f", "g"});
 }
 
 TEST_CASE("one that was removed can be released") {

@@ -23,26 +23,26 @@ const probes::FunctionOptions slow_after_1us = {.slow_threshold = 1'000ns,
 const FunctionsMoment since{100s, 10s};
 const FunctionsMoment then{400s, 310s};
 
-ApiResource document_of(const FunctionsFixture &bench,
-                        std::chrono::nanoseconds now = then.monotonic) {
+ApiResource functions_document_of(const FunctionsFixture &bench,
+                                  std::chrono::nanoseconds now = then.monotonic) {
     return functions_document(bench.aggregator->snapshot(now), since, {400s, now});
 }
 
 json parsed(const FunctionsFixture &bench, const QueryParameters &query = {}) {
-    return json::parse(document_of(bench).write(query).value().text);
+    return json::parse(functions_document_of(bench).write(query).value().text);
 }
 
-std::vector<std::string> names(const json &document) {
-    std::vector<std::string> names;
+std::vector<std::string> functions_api_names(const json &document) {
+    std::vector<std::string> functions_api_names;
     for (const json &one : document["functions"]) {
-        names.push_back(one["function"]);
+        functions_api_names.push_back(one["function"]);
     }
-    return names;
+    return functions_api_names;
 }
 
-std::string error_of(const QueryParameters &query) {
+std::string functions_api_error_of(const QueryParameters &query) {
     const FunctionsFixture bench;
-    const auto written = document_of(bench).write(query);
+    const auto written = functions_document_of(bench).write(query);
     return written ? "" : written.error().message;
 }
 
@@ -70,7 +70,7 @@ TEST_CASE("functions as JSON") {
     bench.tell(call(f, 3'000, 5, 290 * second_ns));
     bench.tell(call(f, 100'000, 0, 305 * second_ns));  // in this one
     bench.tell(entry(begun));
-    const auto written = document_of(bench).write({}).value();
+    const auto written = functions_document_of(bench).write({}).value();
     CHECK(written.content_type == "application/json");
     const std::string bounds = json(call_bounds_in_seconds()).dump();
     CHECK(written.text ==
@@ -119,7 +119,7 @@ TEST_CASE("functions past a family's budget are not folded") {
     for (const char *name : {"a", "b", "c"}) {
         bench.tell(call(bench.number(name)));
     }
-    CHECK(names(parsed(bench)) == std::vector<std::string>{"a", "b", "c"});
+    CHECK(functions_api_names(parsed(bench)) == std::vector<std::string>{"a", "b", "c"});
 }
 
 TEST_CASE("functions by process are of those that run") {
@@ -150,46 +150,50 @@ TEST_CASE("functions by process are of those that run") {
 TEST_CASE("functions in the order that is asked for, as many as are asked for") {
     FunctionsFixture bench;
     call_three(bench);
-    CHECK(names(parsed(bench)).front() == "often");
-    CHECK(names(parsed(bench, {{"sort", "calls"}})).front() == "often");
-    CHECK(names(parsed(bench, {{"sort", "seconds"}})).front() == "slow");
-    CHECK(names(parsed(bench, {{"sort", "slow"}})).front() == "slow");
-    CHECK(names(parsed(bench, {{"sort", "errors"}})).front() == "fails");
-    CHECK(names(parsed(bench, {{"sort", "max"}})) ==
+    CHECK(functions_api_names(parsed(bench)).front() == "often");
+    CHECK(functions_api_names(parsed(bench, {{"sort", "calls"}})).front() == "often");
+    CHECK(functions_api_names(parsed(bench, {{"sort", "seconds"}})).front() == "slow");
+    CHECK(functions_api_names(parsed(bench, {{"sort", "slow"}})).front() == "slow");
+    CHECK(functions_api_names(parsed(bench, {{"sort", "errors"}})).front() == "fails");
+    CHECK(functions_api_names(parsed(bench, {{"sort", "max"}})) ==
           std::vector<std::string>{"slow", "fails", "often"});
     // Of the same rank, by name.
-    CHECK(names(parsed(bench, {{"sort", "slow"}})) ==
+    CHECK(functions_api_names(parsed(bench, {{"sort", "slow"}})) ==
           std::vector<std::string>{"slow", "fails", "often"});
     const json two = parsed(bench, {{"limit", "2"}, {"sort", "max"}});
-    CHECK(names(two) == std::vector<std::string>{"slow", "fails"});
+    CHECK(functions_api_names(two) == std::vector<std::string>{"slow", "fails"});
     CHECK(two["functions_left_out"] == 1);
     CHECK(two["truncated"] == true);
     CHECK(parsed(bench, {{"limit", "0"}})["functions_left_out"] == 3);
-    CHECK(names(parsed(bench, {{"function", "*e*"}})) == std::vector<std::string>{"often"});
-    CHECK(names(parsed(bench, {{"function", "slow"}})) == std::vector<std::string>{"slow"});
+    CHECK(functions_api_names(parsed(bench, {{"function", "*e*"}})) ==
+          std::vector<std::string>{"often"});
+    CHECK(functions_api_names(parsed(bench, {{"function", "slow"}})) ==
+          std::vector<std::string>{"slow"});
     const json none = parsed(bench, {{"function", "nothing*"}});
     CHECK(none["functions"].empty());
     CHECK(none["functions_left_out"] == 0);
 }
 
 TEST_CASE("a wrong parameter of functions is told in a sentence") {
-    CHECK(error_of({{"sort", "name"}}) ==
+    CHECK(functions_api_error_of({{"sort", "name"}}) ==
           "sort must be calls, seconds, slow, errors or max, not \"name\"");
     for (const std::string limit : {"", "-1", "1x", "4294967296", " 1"}) {
-        CHECK(error_of({{"limit", limit}}) ==
+        CHECK(functions_api_error_of({{"limit", limit}}) ==
               "limit must be a number from 0 to 4294967295, not \"" + limit + "\"");
     }
-    CHECK(error_of({{"by", "pid"}}) == "by must be function or process, not \"pid\"");
-    CHECK(error_of({{"sorted", "calls"}}) ==
+    CHECK(functions_api_error_of({{"by", "pid"}}) == "by must be function or process, not \"pid\"");
+    CHECK(functions_api_error_of({{"sorted", "calls"}}) ==
           "\"sorted\" is not a parameter of this page; it has sort, limit, function and by");
     const std::string glob =
         "function must be a name or a glob of 1 to 256 bytes with at most 8 *, not ";
-    CHECK(error_of({{"function", ""}}) == glob + "\"\"");
-    CHECK(error_of({{"function", "*a*a*a*a*a*a*a*a*"}}) == glob + "\"*a*a*a*a*a*a*a*a*\"");
-    CHECK(error_of({{"function", std::string(257, 'a')}}) ==
-          glob + '"' + std::string(64, 'a') + '"');
-    CHECK(error_of({{"function", "\xFF"}}) == glob + "\"\xEF\xBF\xBD\"");
-    CHECK(error_of({{"\x1b[2J", ""}}).starts_with("\"\xEF\xBF\xBD[2J\" is not a parameter"));
+    CHECK(functions_api_error_of({{"function", ""}}) == glob + "\"\"");
+    CHECK(functions_api_error_of({{"function", "*a*a*a*a*a*a*a*a*"}}) ==
+          glob + "\"*a*a*a*a*a*a*a*a*\"");
+    CHECK(functions_api_error_of({{"function", std::string(257, 'a')}}) ==
+          glob + '"' + std::string(64, 'a') + "...\"");
+    CHECK(functions_api_error_of({{"function", "\xFF"}}) == glob + "\"\xEF\xBF\xBD\"");
+    CHECK(functions_api_error_of({{"\x1b[2J", ""}})
+              .starts_with("\"\xEF\xBF\xBD[2J\" is not a parameter"));
 }
 
 TEST_CASE("functions that do not fit are left out and counted", "[single-threaded]") {
@@ -198,7 +202,7 @@ TEST_CASE("functions that do not fit are left out and counted", "[single-threade
     for (int i = 0; i < functions; i++) {
         bench.tell(call(bench.number("f" + std::to_string(i) + std::string(100, '"'))));
     }
-    const auto written = document_of(bench).write({}).value();
+    const auto written = functions_document_of(bench).write({}).value();
     CHECK(written.text.size() <= max_functions_bytes);
     const json document = json::parse(written.text);
     const std::size_t shown = document["functions"].size();
@@ -217,7 +221,8 @@ TEST_CASE("the extremes of processes are those of the function, minute by minute
     bench.tell(of(43, 5, exit_at(119 * second_ns)));
     bench.aggregator->tidy(119s);
     const auto row = [&](std::chrono::nanoseconds now) {
-        return json::parse(document_of(bench, now).write({}).value().text)["functions"][0];
+        return json::parse(
+            functions_document_of(bench, now).write({}).value().text)["functions"][0];
     };
     CHECK(row(125s)["min_seconds"] == 20e-9);
     CHECK(row(125s)["max_seconds"] == 9e-6);

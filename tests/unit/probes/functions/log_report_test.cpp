@@ -25,15 +25,15 @@ using nlohmann::json;
 
 namespace {
 
-const probes::FunctionOptions slow_after_1ms = {.slow_threshold = 1ms,
-                                                .errors = ErrorKind::nonzero};
+const probes::FunctionOptions logged_after_1ms = {.slow_threshold = 1ms,
+                                                  .errors = ErrorKind::nonzero};
 
-std::vector<std::string> names(const std::vector<LogReport::Row> &rows) {
-    std::vector<std::string> names;
+std::vector<std::string> log_report_names(const std::vector<LogReport::Row> &rows) {
+    std::vector<std::string> log_report_names;
     for (const LogReport::Row &row : rows) {
-        names.push_back(row.function);
+        log_report_names.push_back(row.function);
     }
-    return names;
+    return log_report_names;
 }
 
 std::string report_problems(const std::string &report) {
@@ -78,8 +78,8 @@ TEST_CASE("a report is due after its interval, and never without one") {
 
 TEST_CASE("a report has what was done since the one before, the most first") {
     FunctionsFixture bench;
-    const auto often = bench.number("often", slow_after_1ms);
-    const auto slow = bench.number("slow", slow_after_1ms);
+    const auto often = bench.number("often", logged_after_1ms);
+    const auto slow = bench.number("slow", logged_after_1ms);
     const auto begun = bench.number("begun", {.entry_only = true});
     LogReport report({.interval = 10s, .rows = 2}, 0s);
     for (int i = 0; i < 30; i++) {
@@ -95,8 +95,8 @@ TEST_CASE("a report has what was done since the one before, the most first") {
     CHECK(first->seconds == 10);
     CHECK(first->functions == 3);
     CHECK(first->calls == 35);
-    CHECK(names(first->busiest) == std::vector<std::string>{"often", "begun"});
-    CHECK(names(first->slowest) == std::vector<std::string>{"slow", "often"});
+    CHECK(log_report_names(first->busiest) == std::vector<std::string>{"often", "begun"});
+    CHECK(log_report_names(first->slowest) == std::vector<std::string>{"slow", "often"});
     CHECK(first->busiest[0].calls == 30);
     CHECK(first->busiest[0].rates.calls == 3);
     CHECK(first->busiest[0].rates.errors == 0.5);
@@ -112,7 +112,7 @@ TEST_CASE("a report has what was done since the one before, the most first") {
     bench.tell(of(43, 5, call(slow, 50'000)));
     const auto third = report.make(bench.aggregator->snapshot(30s));
     REQUIRE(third);
-    CHECK(names(third->busiest) == std::vector<std::string>{"slow"});
+    CHECK(log_report_names(third->busiest) == std::vector<std::string>{"slow"});
     CHECK(third->busiest[0].calls == 1);
     CHECK(third->busiest[0].rates.calls == 0.1);
     CHECK(third->busiest[0].slow_calls == 0);
@@ -120,7 +120,7 @@ TEST_CASE("a report has what was done since the one before, the most first") {
 
 TEST_CASE("a report is a record for each row, in both formats of the log") {
     FunctionsFixture bench;
-    const auto f = bench.number("f \"\x1b[31m\xC2\x9B", slow_after_1ms);
+    const auto f = bench.number("f \"\x1b[31m\xC2\x9B", logged_after_1ms);
     const auto begun = bench.number("begun", {.entry_only = true});
     for (int i = 0; i < 3; i++) {
         bench.tell(call(f, 1'234'567, 1));

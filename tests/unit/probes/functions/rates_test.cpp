@@ -84,7 +84,7 @@ TEST_CASE("the difference of two times is what was added between them") {
     now.errors = 2;
     now.slow_calls = 1;
     now += totals_of({100, 5'000, 2'000'000});
-    const auto done = difference(now, before);
+    const auto done = grown_since(now, before);
     REQUIRE(done);
     CHECK(done->calls == 3);
     CHECK(done->errors == 2);
@@ -103,24 +103,24 @@ TEST_CASE("numbers that go back are no difference") {
         totals.slow_calls = 1;
         return totals;
     }();
-    CHECK(difference(before, before));
-    CHECK_FALSE(difference({}, before));
+    CHECK(grown_since(before, before));
+    CHECK_FALSE(grown_since({}, before));
     FunctionTotals other = before;
     other.calls--;
-    CHECK_FALSE(difference(other, before));
+    CHECK_FALSE(grown_since(other, before));
     other = before;
     other.errors--;
-    CHECK_FALSE(difference(other, before));
+    CHECK_FALSE(grown_since(other, before));
     other = before;
     other.slow_calls--;
-    CHECK_FALSE(difference(other, before));
+    CHECK_FALSE(grown_since(other, before));
     other = before;
     other.duration_ns--;
-    CHECK_FALSE(difference(other, before));
+    CHECK_FALSE(grown_since(other, before));
     other = before;
     other.durations = {};
     other.durations.add(call_bucket(5'000), 9);  // more calls, but none where one was
-    CHECK_FALSE(difference(other, before));
+    CHECK_FALSE(grown_since(other, before));
 }
 
 TEST_CASE("rates are per second, and those of no call are none") {
@@ -173,10 +173,11 @@ TEST_CASE("the longest of some calls is told by its bucket, if an older one was 
     const FunctionTotals before = totals_of({5'000'000'000});
     FunctionTotals now = before;
     now += totals_of({1'000, 1'100});
-    const FunctionRates found = rates(difference(now, before).value());
+    const FunctionRates found = rates(grown_since(now, before).value());
     CHECK(found.max.value() == 1'536e-9);
     CHECK(found.p50.value() <= 1'536e-9);
     // Above the last bound there is only the longest of all to tell.
     now += totals_of({std::uint64_t{1} << 41});
-    CHECK_THAT(rates(difference(now, before).value()).max.value(), WithinRel(2199.023255552, 1e-9));
+    CHECK_THAT(rates(grown_since(now, before).value()).max.value(),
+               WithinRel(2199.023255552, 1e-9));
 }

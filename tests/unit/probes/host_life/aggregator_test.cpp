@@ -21,7 +21,7 @@ using std::chrono::seconds;
 
 namespace {
 
-std::span<const std::byte> bytes_of(const auto &record) {
+std::span<const std::byte> host_life_bytes_of(const auto &record) {
     return std::as_bytes(std::span(&record, 1));
 }
 
@@ -34,7 +34,7 @@ life_exit_record exit_of(std::uint32_t status, std::uint32_t reasons = FOLLOWED_
     return record;
 }
 
-struct Fixture {
+struct HostLifeFixture {
     HostLifeAggregator aggregator{{.budget = [](std::string_view) { return 100U; },
                                    .retention = seconds(60),
                                    .look_up =
@@ -115,7 +115,7 @@ TEST_CASE("the cause of an end is its code, its signal, or lack of memory") {
 }
 
 TEST_CASE("starts and ends of processes count by role") {
-    Fixture bench;
+    HostLifeFixture bench;
     bench.follow(FOLLOW_STARTED, FOLLOWED_CHILD);
     bench.follow(FOLLOW_PROMOTED, FOLLOWED_CHILD | FOLLOWED_CUDA);
     bench.follow(FOLLOW_EXECED, FOLLOWED_CHILD | FOLLOWED_CUDA);
@@ -125,13 +125,13 @@ TEST_CASE("starts and ends of processes count by role") {
     CHECK(bench.sum("process_starts_total", {"prog", "gpu"}) == 1);
     CHECK(bench.sum("process_exits_total", {"prog", "gpu", "exec"}) == 1);
     CHECK(bench.sum("process_exits_total", {}) == 1);
-    CHECK(bench.aggregator.on_record(bytes_of(exit_of(1U << 8U)), {}));
+    CHECK(bench.aggregator.on_record(host_life_bytes_of(exit_of(1U << 8U)), {}));
     CHECK(bench.sum("process_exits_total", {"worker", "1"}) == 1);
-    CHECK_FALSE(bench.aggregator.on_record(bytes_of(std::uint64_t{1}), {}));
+    CHECK_FALSE(bench.aggregator.on_record(host_life_bytes_of(std::uint64_t{1}), {}));
 }
 
 TEST_CASE("signals count by what came since the last reading, each entry once") {
-    Fixture bench;
+    HostLifeFixture bench;
     const life_key key{.since_ns = 10,
                        .tgid = 7,
                        .signal = SIGTERM,
@@ -148,13 +148,13 @@ TEST_CASE("signals count by what came since the last reading, each entry once") 
 }
 
 TEST_CASE("the last ends are kept, the newest first, with their senders") {
-    Fixture bench;
+    HostLifeFixture bench;
     bench.aggregator.keep(2);
     life_exit_record killed = exit_of(SIGTERM, FOLLOWED_CUDA);
     killed.has_origin = 1;
     killed.origin = {.sender = LIFE_PROCESS, .tgid = 99, .comm = "slurm\xff"};
     for (const auto &record : {exit_of(0), exit_of(SIGSEGV), killed}) {
-        CHECK(bench.aggregator.on_record(bytes_of(record), nanoseconds(1'000)));
+        CHECK(bench.aggregator.on_record(host_life_bytes_of(record), nanoseconds(1'000)));
     }
     const ApiResource document = exits_document(bench.aggregator.history().list(), name_of);
     const auto all = document.write({});
@@ -178,14 +178,15 @@ TEST_CASE("the last ends are kept, the newest first, with their senders") {
 
 TEST_CASE("what a process held is joined with its end, whichever comes first") {
     const bool is_first = GENERATE(true, false);
-    Fixture bench;
+    HostLifeFixture bench;
     bench.aggregator.keep(10);
     ExitHistory &history = bench.aggregator.history();
     const GpuProcessEnd end = gpu_end({{"0", 40}, {"1", 2}});
     if (is_first) {
         history.add(end);
     }
-    CHECK(bench.aggregator.on_record(bytes_of(gpu_exit(LAST_CALL(98 * second_ns, 1, 3))), {}));
+    CHECK(bench.aggregator.on_record(host_life_bytes_of(gpu_exit(LAST_CALL(98 * second_ns, 1, 3))),
+                                     {}));
     if (!is_first) {
         CHECK_FALSE(history.list().front().held);
         history.add(end);
@@ -198,16 +199,16 @@ TEST_CASE("what a process held is joined with its end, whichever comes first") {
     // Another process with that id.
     life_exit_record other = gpu_exit(LAST_CALL(99 * second_ns, 0, 4));
     other.cuda_since_ns = 12;
-    CHECK(bench.aggregator.on_record(bytes_of(other), {}));
+    CHECK(bench.aggregator.on_record(host_life_bytes_of(other), {}));
     CHECK_FALSE(history.list().front().held);
 }
 
 TEST_CASE("a thread that ends after its process's end was recorded can have made the last call") {
-    Fixture bench;
+    HostLifeFixture bench;
     bench.aggregator.keep(10);
     ExitHistory &history = bench.aggregator.history();
     history.add(gpu_end({{"0", 5}}));
-    CHECK(bench.aggregator.on_record(bytes_of(gpu_exit(0)), {}));
+    CHECK(bench.aggregator.on_record(host_life_bytes_of(gpu_exit(0)), {}));
     life_last_call_record late{};
     late.head = {.at_ns = 101 * second_ns, .since_ns = 10, .tgid = 7, .type = LIFE_LAST_CALL};
     late.cuda_since_ns = 11;
@@ -216,7 +217,7 @@ TEST_CASE("a thread that ends after its process's end was recorded can have made
     };
     for (const auto &[began, expected] : {std::pair(90, 10), std::pair(95, 5), std::pair(93, 5)}) {
         late.last_call = LAST_CALL(static_cast<std::uint64_t>(began) * second_ns, 0, 3);
-        CHECK(bench.aggregator.on_record(bytes_of(late), {}));
+        CHECK(bench.aggregator.on_record(host_life_bytes_of(late), {}));
         CHECK(last().age == seconds(expected));
         CHECK(last().function == "cudaFree");
         CHECK_FALSE(last().is_in_flight);
@@ -224,18 +225,18 @@ TEST_CASE("a thread that ends after its process's end was recorded can have made
     REQUIRE(history.list().front().held);
     CHECK(history.list().front().held->device_bytes.at("0") == 5);
     late.head.since_ns = 99;  // of no known process
-    CHECK(bench.aggregator.on_record(bytes_of(late), {}));
+    CHECK(bench.aggregator.on_record(host_life_bytes_of(late), {}));
     CHECK(history.list().size() == 1);
 }
 
 TEST_CASE("what processes held whose ends never come is forgotten") {
-    Fixture bench;
+    HostLifeFixture bench;
     bench.aggregator.keep(10);
     ExitHistory &history = bench.aggregator.history();
     history.add(gpu_end({{"0", 5}}));
     history.forget_unused(seconds(99));
     history.forget_unused(seconds(100));
-    CHECK(bench.aggregator.on_record(bytes_of(gpu_exit(LAST_CALL(second_ns, 0, 3))), {}));
+    CHECK(bench.aggregator.on_record(host_life_bytes_of(gpu_exit(LAST_CALL(second_ns, 0, 3))), {}));
     CHECK_FALSE(history.list().front().held);
 }
 

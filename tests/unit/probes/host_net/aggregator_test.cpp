@@ -37,7 +37,7 @@ std::map<std::string, std::uint64_t> values_of(const series::FamilySet &set) {
     return values;
 }
 
-struct Fixture {
+struct HostNetFixture {
     HostNetAggregator aggregator{{.budget = [](std::string_view) { return 100U; },
                                   .retention = seconds(60),
                                   .look_up = [](ProcessIdentity &) { return true; }}};
@@ -52,11 +52,12 @@ struct Fixture {
     }
 };
 
-net_key key_of(std::uint16_t which, std::uint16_t role = FOLLOWED_WORKER) {
+net_key host_net_key_of(std::uint16_t which, std::uint16_t role = FOLLOWED_WORKER) {
     return {.since_ns = 10, .tgid = 7, .role = role, .which = which};
 }
 
-net_connection connection_of(std::uint16_t peer, std::uint32_t rtt_us, bool has_traffic) {
+net_connection aggregator_connection_of(std::uint16_t peer, std::uint32_t rtt_us,
+                                        bool has_traffic) {
     net_connection one{};
     one.since_ns = 10;
     one.tgid = 7;
@@ -72,12 +73,13 @@ net_connection connection_of(std::uint16_t peer, std::uint32_t rtt_us, bool has_
 }  // namespace
 
 TEST_CASE("traffic counts by what came since the last reading, by peer and role") {
-    Fixture fixture;
-    fixture.aggregator.on_traffic(key_of(NET_REMOTE), {{100, 50, 9, 1}});
-    fixture.aggregator.on_traffic(key_of(NET_REMOTE), {{80, 50, 8, 1}});  // an older entry
-    fixture.aggregator.on_traffic(key_of(NET_LOOPBACK), {{7, 0, 1, 0}});
-    fixture.aggregator.on_traffic(key_of(NET_PEERS), {{9, 9, 9, 9}});  // there is no such peer
-    fixture.aggregator.on_traffic(key_of(NET_REMOTE), {{110, 60, 10, 3}});
+    HostNetFixture fixture;
+    fixture.aggregator.on_traffic(host_net_key_of(NET_REMOTE), {{100, 50, 9, 1}});
+    fixture.aggregator.on_traffic(host_net_key_of(NET_REMOTE), {{80, 50, 8, 1}});  // an older entry
+    fixture.aggregator.on_traffic(host_net_key_of(NET_LOOPBACK), {{7, 0, 1, 0}});
+    fixture.aggregator.on_traffic(host_net_key_of(NET_PEERS),
+                                  {{9, 9, 9, 9}});  // there is no such peer
+    fixture.aggregator.on_traffic(host_net_key_of(NET_REMOTE), {{110, 60, 10, 3}});
     const auto values = fixture.values();
     CHECK(values.at("tcp_sent_bytes_total worker remote") == 110);
     CHECK(values.at("tcp_received_bytes_total worker remote") == 60);
@@ -88,7 +90,7 @@ TEST_CASE("traffic counts by what came since the last reading, by peer and role"
 }
 
 TEST_CASE("connects count with their durations, and those that failed by error") {
-    Fixture fixture;
+    HostNetFixture fixture;
     net_connects good{};
     good.count = 5;
     good.nanoseconds = 500;
@@ -96,10 +98,10 @@ TEST_CASE("connects count with their durations, and those that failed by error")
     good.durations[NET_CONNECT_BUCKETS - 1] = 1;
     net_connects bad{};
     bad.count = 3;
-    fixture.aggregator.on_connects(key_of(0), good);
-    fixture.aggregator.on_connects(key_of(0), good);
-    fixture.aggregator.on_connects(key_of(ECONNREFUSED), bad);
-    fixture.aggregator.on_connects(key_of(NET_GIVEN_UP), bad);
+    fixture.aggregator.on_connects(host_net_key_of(0), good);
+    fixture.aggregator.on_connects(host_net_key_of(0), good);
+    fixture.aggregator.on_connects(host_net_key_of(ECONNREFUSED), bad);
+    fixture.aggregator.on_connects(host_net_key_of(NET_GIVEN_UP), bad);
     const auto values = fixture.values();
     CHECK(values.at("tcp_connect_duration_seconds worker") == 5);
     CHECK(values.at("tcp_connect_failures_total worker ECONNREFUSED") == 3);
@@ -108,11 +110,11 @@ TEST_CASE("connects count with their durations, and those that failed by error")
 }
 
 TEST_CASE("a look replaces the one before, and observes connections with traffic") {
-    Fixture fixture;
+    HostNetFixture fixture;
     fixture.aggregator.begin_look();
-    fixture.aggregator.on_connection(connection_of(NET_REMOTE, 200, true), 2);
-    fixture.aggregator.on_connection(connection_of(NET_REMOTE, 300, false), 2);
-    fixture.aggregator.on_connection(connection_of(NET_LOOPBACK, 0, true), 2);
+    fixture.aggregator.on_connection(aggregator_connection_of(NET_REMOTE, 200, true), 2);
+    fixture.aggregator.on_connection(aggregator_connection_of(NET_REMOTE, 300, false), 2);
+    fixture.aggregator.on_connection(aggregator_connection_of(NET_LOOPBACK, 0, true), 2);
     CHECK(fixture.page() ==
           std::map<std::string, std::uint64_t>{{"tcp_connections gpu remote", 2},
                                                {"tcp_connections gpu loopback", 1}});
@@ -126,7 +128,7 @@ TEST_CASE("a look replaces the one before, and observes connections with traffic
 }
 
 TEST_CASE("lost datagrams count for cgroups in use") {
-    Fixture fixture;
+    HostNetFixture fixture;
     const NetCgroup job{.id = 5, .name = "job", .container = "c1", .slurm_job = "88"};
     fixture.aggregator.on_drops(5, 3);  // before it is in use
     fixture.aggregator.use_cgroups({job}, seconds(1));

@@ -28,8 +28,8 @@ net_addresses ipv4() {
     return addresses;
 }
 
-NetConnection connection_of(std::uint32_t pid, std::uint64_t sent, std::uint32_t rtt_us,
-                            std::uint32_t retransmits) {
+NetConnection connections_connection_of(std::uint32_t pid, std::uint64_t sent, std::uint32_t rtt_us,
+                                        std::uint32_t retransmits) {
     NetConnection one;
     one.of.tgid = pid;
     one.of.state = 1;
@@ -43,7 +43,9 @@ NetConnection connection_of(std::uint32_t pid, std::uint64_t sent, std::uint32_t
 
 std::vector<std::uint32_t> pids_of(const QueryParameters &query, std::size_t left_out = 0) {
     const auto document = connections_document(
-        {connection_of(1, 5, 300, 0), connection_of(2, 9, 100, 1), connection_of(3, 1, 200, 7)}, 4);
+        {connections_connection_of(1, 5, 300, 0), connections_connection_of(2, 9, 100, 1),
+         connections_connection_of(3, 1, 200, 7)},
+        4);
     const auto answer = document.write(query);
     REQUIRE(answer);
     const auto json = nlohmann::json::parse(answer->text);
@@ -71,8 +73,8 @@ TEST_CASE("connections are sorted by what is asked for") {
 }
 
 TEST_CASE("a list of very many connections is cut where it gets too long") {
-    const auto document =
-        connections_document(std::vector<NetConnection>(40'000, connection_of(1, 5, 300, 0)), 0);
+    const auto document = connections_document(
+        std::vector<NetConnection>(40'000, connections_connection_of(1, 5, 300, 0)), 0);
     const auto answer = document.write({});
     REQUIRE(answer);
     CHECK(answer->text.size() <= max_document_bytes);
@@ -83,7 +85,7 @@ TEST_CASE("a list of very many connections is cut where it gets too long") {
 }
 
 TEST_CASE("a connection has its addresses, and null for what is not known") {
-    const auto answer = connections_document({connection_of(1, 5, 0, 0)}, 0).write({});
+    const auto answer = connections_document({connections_connection_of(1, 5, 0, 0)}, 0).write({});
     const auto one = nlohmann::json::parse(answer->text).at("connections").at(0);
     CHECK(one.at("local") == "10.0.0.1:40000");
     CHECK(one.at("remote") == "10.0.0.2:443");

@@ -14,7 +14,7 @@ using std::chrono::seconds;
 
 namespace {
 
-struct Fixture {
+struct HostTasksFixture {
     HostTasksAggregator aggregator{{.budget = [](std::string_view) { return 100U; },
                                     .retention = seconds(60),
                                     .look_up =
@@ -50,7 +50,7 @@ struct Fixture {
     }
 };
 
-tasks_thread thread_of(std::uint64_t cpu, std::uint32_t role = FOLLOWED_GPU) {
+tasks_thread host_tasks_thread_of(std::uint64_t cpu, std::uint32_t role = FOLLOWED_GPU) {
     tasks_thread thread{
         .since_ns = 10, .tgid = 7, .role = role, .has_memory = 0, .sums = {}, .pages = {}};
     thread.sums.of[TASKS_CPU_NS] = cpu;
@@ -63,38 +63,40 @@ tasks_exec_record exec_of(std::uint64_t cpu) {
     tasks_exec_record record{};
     record.head = {.at_ns = 1, .since_ns = 10, .tgid = 7, .type = 0};
     record.role = FOLLOWED_GPU;
-    record.sums = thread_of(cpu).sums;
+    record.sums = host_tasks_thread_of(cpu).sums;
     return record;
 }
 
-std::span<const std::byte> bytes_of(const auto &record) {
+std::span<const std::byte> host_tasks_bytes_of(const auto &record) {
     return std::as_bytes(std::span(&record, 1));
 }
 
 }  // namespace
 
 TEST_CASE("the sums of a process's threads count, and never fall") {
-    Fixture bench;
-    bench.aggregator.on_reading({.threads = {thread_of(100), thread_of(50)}, .past = {}});
+    HostTasksFixture bench;
+    bench.aggregator.on_reading(
+        {.threads = {host_tasks_thread_of(100), host_tasks_thread_of(50)}, .past = {}});
     CHECK(bench.sum("cpu_seconds_total", {"prog", "gpu"}) == 150);
     CHECK(bench.sum("runqueue_wait_seconds_total") == 300);
     CHECK(bench.sum("io_bytes_total", {"read"}) == 450);
     CHECK(bench.sum("io_bytes_total", {"write"}) == 0);
     // One thread has ended and is not among the ended ones yet.
-    bench.aggregator.on_reading({.threads = {thread_of(120)}, .past = {}});
+    bench.aggregator.on_reading({.threads = {host_tasks_thread_of(120)}, .past = {}});
     CHECK(bench.sum("cpu_seconds_total") == 150);
-    bench.aggregator.on_reading({.threads = {thread_of(180)}, .past = {}});
+    bench.aggregator.on_reading({.threads = {host_tasks_thread_of(180)}, .past = {}});
     CHECK(bench.sum("cpu_seconds_total") == 180);
-    bench.aggregator.on_reading({.threads = {thread_of(200, FOLLOWED_WORKER)}, .past = {}});
+    bench.aggregator.on_reading(
+        {.threads = {host_tasks_thread_of(200, FOLLOWED_WORKER)}, .past = {}});
     CHECK(bench.sum("cpu_seconds_total", {"worker"}) == 20);
 }
 
 TEST_CASE("what ended threads had counts, less what earlier programs had") {
-    Fixture bench;
+    HostTasksFixture bench;
     tasks_past past{.since_ns = 10, .signal = 1, .role = FOLLOWED_GPU, .ended = {}, .base = {}};
     past.ended.of[TASKS_CPU_NS] = 30;
     past.base.of[TASKS_CPU_NS] = 90;
-    bench.aggregator.on_reading({.threads = {thread_of(100)}, .past = {{7, past}}});
+    bench.aggregator.on_reading({.threads = {host_tasks_thread_of(100)}, .past = {{7, past}}});
     CHECK(bench.sum("cpu_seconds_total") == 40);
     past.ended.of[TASKS_CPU_NS] = 140;
     bench.aggregator.on_reading({.threads = {}, .past = {{7, past}}});
@@ -105,17 +107,17 @@ TEST_CASE("what ended threads had counts, less what earlier programs had") {
 }
 
 TEST_CASE("an exec brings what came since the last reading") {
-    Fixture bench;
-    bench.aggregator.on_reading({.threads = {thread_of(100)}, .past = {}});
-    CHECK(bench.aggregator.on_record(bytes_of(exec_of(130))));
+    HostTasksFixture bench;
+    bench.aggregator.on_reading({.threads = {host_tasks_thread_of(100)}, .past = {}});
+    CHECK(bench.aggregator.on_record(host_tasks_bytes_of(exec_of(130))));
     CHECK(bench.sum("cpu_seconds_total") == 130);
-    CHECK_FALSE(bench.aggregator.on_record(bytes_of(std::uint64_t{1})));
+    CHECK_FALSE(bench.aggregator.on_record(host_tasks_bytes_of(std::uint64_t{1})));
 }
 
 TEST_CASE("what the kernel does not count has no family") {
-    Fixture bench;
+    HostTasksFixture bench;
     bench.aggregator.set_kernel({.has_runqueue = false, .has_bytes = false});
-    bench.aggregator.on_reading({.threads = {thread_of(100)}, .past = {}});
+    bench.aggregator.on_reading({.threads = {host_tasks_thread_of(100)}, .past = {}});
     for (const auto &snapshot : bench.aggregator.families().snapshots()) {
         const std::string &name = snapshot.description->name;
         CAPTURE(name);
@@ -126,18 +128,18 @@ TEST_CASE("what the kernel does not count has no family") {
 }
 
 TEST_CASE("memory is that of the last reading, of running processes, and never negative") {
-    Fixture bench;
-    tasks_thread leader = thread_of(1);
+    HostTasksFixture bench;
+    tasks_thread leader = host_tasks_thread_of(1);
     leader.has_memory = 1;
     leader.pages[TASKS_ANON] = 5;
     leader.pages[TASKS_FILE] = -3;
-    bench.aggregator.on_reading({.threads = {leader, thread_of(1)}, .past = {}});
+    bench.aggregator.on_reading({.threads = {leader, host_tasks_thread_of(1)}, .past = {}});
     CHECK(bench.memory({"prog", "7", "gpu", "anon"}) == 5 * 4096);
     CHECK(bench.memory({}) == 5 * 4096);
     leader.pages[TASKS_ANON] = 2;
     bench.aggregator.on_reading({.threads = {leader}, .past = {}});
     CHECK(bench.memory({}) == 2 * 4096);
-    CHECK(bench.aggregator.on_record(bytes_of(exec_of(5))));
+    CHECK(bench.aggregator.on_record(host_tasks_bytes_of(exec_of(5))));
     CHECK(bench.memory({}) == 0);
 }
 

@@ -71,7 +71,7 @@ host_thread_record thread(std::uint32_t tid, std::uint64_t wall) {
     return record;
 }
 
-host_device_key key_of(const host_thread_record &thread) {
+host_device_key host_time_key_of(const host_thread_record &thread) {
     return {
         .since_ns = thread.process.since_ns, .tgid = thread.process.tgid, .device = thread.device};
 }
@@ -216,7 +216,7 @@ TEST_CASE("launch gaps are counted once, by what came before them and by state")
     other.of_device.gaps[HOST_DRAIN_none][0] = 1;
     auto next = reading({other});
     next.past = {{one.process, one.times}};
-    next.devices = {{key_of(one), one.of_device}};
+    next.devices = {{host_time_key_of(one), one.of_device}};
     bench.aggregator.on_reading(next);
     CHECK(bench.shown("launch_gap_state_seconds_total").at({"p7", "unknown", "device", "pipe"}) ==
           500);

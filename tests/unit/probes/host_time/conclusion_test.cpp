@@ -31,7 +31,7 @@ ProcessTimes times_of(std::initializer_list<Spent> all) {
 }
 
 // One that lasts so long in this state.
-GapTimes::Sum gap_of(std::uint32_t state, std::uint64_t ns) {
+GapTimes::Sum conclusion_gap_of(std::uint32_t state, std::uint64_t ns) {
     GapTimes::Sum sum{.gaps = 1, .ns = ns};
     sum.state_ns[state] = ns;
     return sum;
@@ -214,10 +214,10 @@ TEST_CASE("what the GPU waits for is what the thread did in the gaps after waits
     ProcessTimes times = times_of({{HOST_host, HOST_STATE_pipe, 40},
                                    {HOST_host, HOST_STATE_running, 30},
                                    {HOST_wait, HOST_STATE_poll, 30}});
-    times.gaps.by_drain[HOST_DRAIN_none] = gap_of(HOST_STATE_pipe, 40);
+    times.gaps.by_drain[HOST_DRAIN_none] = conclusion_gap_of(HOST_STATE_pipe, 40);
     CHECK(key_of(conclude(times, 100)->limit) == "data");
     CHECK(conclude(times, 100)->starved == 0);
-    times.gaps.by_drain[HOST_DRAIN_device] = gap_of(HOST_STATE_running, 30);
+    times.gaps.by_drain[HOST_DRAIN_device] = conclusion_gap_of(HOST_STATE_running, 30);
     const auto device = conclude(times, 100);
     CHECK(key_of(device->limit) == "host");
     CHECK(is_near(device->share, 0.3));
@@ -229,10 +229,10 @@ TEST_CASE("what the GPU waits for is what the thread did in the gaps after waits
     ProcessTimes two = times_of({{HOST_host, HOST_STATE_pipe, 40},
                                  {HOST_host, HOST_STATE_running, 12},
                                  {HOST_wait, HOST_STATE_poll, 48}});
-    two.gaps.by_drain[HOST_DRAIN_device] = gap_of(HOST_STATE_running, 12);
-    two.gaps.by_drain[HOST_DRAIN_stream] = gap_of(HOST_STATE_pipe, 12);
+    two.gaps.by_drain[HOST_DRAIN_device] = conclusion_gap_of(HOST_STATE_running, 12);
+    two.gaps.by_drain[HOST_DRAIN_stream] = conclusion_gap_of(HOST_STATE_pipe, 12);
     CHECK(key_of(conclude(two, 100)->limit) == "gpu");
-    two.gaps.by_drain[HOST_DRAIN_stream] = gap_of(HOST_STATE_pipe, 13);
+    two.gaps.by_drain[HOST_DRAIN_stream] = conclusion_gap_of(HOST_STATE_pipe, 13);
     CHECK(key_of(conclude(two, 100)->limit) == "data");
     // Of a stream, too.
     times.gaps.by_drain[HOST_DRAIN_stream] =
@@ -247,7 +247,7 @@ TEST_CASE("allocations and other calls in the gaps are told apart by the time in
          {std::pair(HOST_memory, "memory_calls"), std::pair(HOST_other, "cuda_calls")}) {
         ProcessTimes times =
             times_of({{HOST_host, HOST_STATE_running, 45}, {phase, HOST_STATE_running, 55}});
-        times.gaps.by_drain[HOST_DRAIN_device] = gap_of(HOST_GAP_CUDA_CALL, 50);
+        times.gaps.by_drain[HOST_DRAIN_device] = conclusion_gap_of(HOST_GAP_CUDA_CALL, 50);
         const auto conclusion = conclude(times, 100);
         CHECK(key_of(conclusion->limit) == key);
         CHECK_THAT(sentence_of(*conclusion),
@@ -259,14 +259,14 @@ TEST_CASE("launches are the limit, whatever little the gaps say") {
     ProcessTimes times = times_of({{HOST_launch, HOST_STATE_running, 60},
                                    {HOST_host, HOST_STATE_pipe, 20},
                                    {HOST_wait, HOST_STATE_running, 20}});
-    times.gaps.by_drain[HOST_DRAIN_device] = gap_of(HOST_STATE_pipe, 20);
+    times.gaps.by_drain[HOST_DRAIN_device] = conclusion_gap_of(HOST_STATE_pipe, 20);
     CHECK(key_of(conclude(times, 100)->limit) == "launches");
 }
 
 TEST_CASE("gaps that are too few or too short to be explained change no conclusion") {
     ProcessTimes times =
         times_of({{HOST_host, HOST_STATE_pipe, 60}, {HOST_host, HOST_STATE_running, 40}});
-    times.gaps.by_drain[HOST_DRAIN_device] = gap_of(HOST_STATE_running, 9);
+    times.gaps.by_drain[HOST_DRAIN_device] = conclusion_gap_of(HOST_STATE_running, 9);
     CHECK(key_of(conclude(times, 100)->limit) == "data");
     times.gaps.by_drain[HOST_DRAIN_device] = {.gaps = 90, .ns = 40};
     const auto unexplained = conclude(times, 100);
@@ -279,7 +279,7 @@ TEST_CASE("what of a gap was before the times began is left out") {
     ProcessTimes times = times_of({{HOST_host, HOST_STATE_poll, 15},
                                    {HOST_launch, HOST_STATE_running, 25},
                                    {HOST_host, HOST_STATE_running, 60}});
-    times.gaps.by_drain[HOST_DRAIN_device] = gap_of(HOST_STATE_poll, 1'000);
+    times.gaps.by_drain[HOST_DRAIN_device] = conclusion_gap_of(HOST_STATE_poll, 1'000);
     times.gaps.by_drain[HOST_DRAIN_device].state_ns[HOST_GAP_CUDA_CALL] = 10;
     times.gaps.by_drain[HOST_DRAIN_device].ns += 10;
     const auto conclusion = conclude(times, 100);

@@ -20,8 +20,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-LongGap gap_of(std::uint32_t pid, std::chrono::milliseconds length,
-               std::chrono::seconds began = 10s) {
+LongGap long_gaps_gap_of(std::uint32_t pid, std::chrono::milliseconds length,
+                         std::chrono::seconds began = 10s) {
     LongGap gap{.began = began,
                 .record = {},
                 .process = {.comm = "p" + std::to_string(pid),
@@ -61,7 +61,7 @@ using Pids = std::vector<std::uint32_t>;
 }  // namespace
 
 TEST_CASE("a sink's line is what the document shows, and says first what it is") {
-    const LongGap gap = gap_of(1, 20ms);
+    const LongGap gap = long_gaps_gap_of(1, 20ms);
     const std::string line = event_line(gap);
     CHECK(line.starts_with(R"({"event":"launch_gap","began":)"));
     CHECK(line.find('\n') == std::string::npos);
@@ -72,32 +72,32 @@ TEST_CASE("a sink's line is what the document shows, and says first what it is")
 
 TEST_CASE("the longest gaps are kept, and for an hour") {
     LongGapHistory history(3);
-    history.add(gap_of(1, 20ms));
-    history.add(gap_of(2, 10ms));
-    history.add(gap_of(3, 30ms, 100s));
+    history.add(long_gaps_gap_of(1, 20ms));
+    history.add(long_gaps_gap_of(2, 10ms));
+    history.add(long_gaps_gap_of(3, 30ms, 100s));
     CHECK(pids(history.list()) == Pids{3, 1, 2});
-    history.add(gap_of(4, 5ms));
-    history.add(gap_of(5, 10ms));
+    history.add(long_gaps_gap_of(4, 5ms));
+    history.add(long_gaps_gap_of(5, 10ms));
     CHECK(pids(history.list()) == Pids{3, 1, 2});
-    history.add(gap_of(6, 25ms, 110s));
+    history.add(long_gaps_gap_of(6, 25ms, 110s));
     CHECK(pids(history.list()) == Pids{3, 6, 1});
     history.forget_old(1h + 10s);
     CHECK(pids(history.list()) == Pids{3, 6, 1});
     history.forget_old(1h + 101s);
     CHECK(pids(history.list()) == Pids{6});
-    history.add(gap_of(7, 1ms));
+    history.add(long_gaps_gap_of(7, 1ms));
     CHECK(pids(history.list()) == Pids{6, 7});
 
     LongGapHistory nothing(0);
-    nothing.add(gap_of(1, 20ms));
+    nothing.add(long_gaps_gap_of(1, 20ms));
     CHECK(nothing.list().empty());
 }
 
 TEST_CASE("a gap is in the document with its thread, its calls and its states") {
-    auto cut = gap_of(8, 1ms);
+    auto cut = long_gaps_gap_of(8, 1ms);
     cut.before = {};
     cut.gpu = "";
-    const Json answer = Json::parse(ask({gap_of(7, 20ms), cut})->text);
+    const Json answer = Json::parse(ask({long_gaps_gap_of(7, 20ms), cut})->text);
     REQUIRE(answer.at("launch_gaps").size() == 2);
     CHECK(answer.at("launch_gaps").at(0) ==
           Json{{"began", "1970-01-01T00:00:10.000000000Z"},
@@ -123,7 +123,7 @@ TEST_CASE("a gap is in the document with its thread, its calls and its states") 
 
 TEST_CASE("a gap's longest block has its system call and its file system") {
     const auto longest = [](enum host_state state, std::uint16_t call, std::uint32_t filesystem) {
-        auto gap = gap_of(7, 20ms);
+        auto gap = long_gaps_gap_of(7, 20ms);
         gap.record.longest = {4'000'000, static_cast<std::uint16_t>(state), call, filesystem, -1,
                               0};
         ProcessIdentity process;
@@ -147,7 +147,8 @@ TEST_CASE("a gap's longest block has its system call and its file system") {
 }
 
 TEST_CASE("gaps are asked for by process, name, length and number") {
-    const std::vector<LongGap> all = {gap_of(7, 30ms), gap_of(8, 20ms), gap_of(7, 10ms)};
+    const std::vector<LongGap> all = {long_gaps_gap_of(7, 30ms), long_gaps_gap_of(8, 20ms),
+                                      long_gaps_gap_of(7, 10ms)};
     CHECK(pids(all, {{"pid", "7"}}) == Pids{7, 7});
     CHECK(pids(all, {{"comm", "*8"}}) == Pids{8});
     CHECK(pids(all, {{"min", "20ms"}}) == Pids{7, 8});
@@ -166,7 +167,7 @@ TEST_CASE("trace gap has a line for a gap, with all of it") {
     ProcessIdentity process;
     process.comm = "python3";
     process.ppid = 5;
-    const trace::Event event = trace::event_of(gap_of(7, 20ms), process);
+    const trace::Event event = trace::event_of(long_gaps_gap_of(7, 20ms), process);
     const Json line = Json::parse(trace::json_line(event));
     CHECK(line.at("time") == "1970-01-01T00:00:10.000000000Z");
     CHECK(line.at("duration_ns") == 20'000'000);
@@ -183,7 +184,7 @@ TEST_CASE("trace gap has a line for a gap, with all of it") {
               " cudaLaunchKernel           20.000ms -                        "
               "before=cudaDeviceSynchronize gpu=1 drain=device thread=w\xef\xbf\xbd "
               "states=cuda_call:15.000ms,running:5.000ms\n") != std::string::npos);
-    auto cut = gap_of(7, 20ms);
+    auto cut = long_gaps_gap_of(7, 20ms);
     cut.before = {};
     cut.gpu = "";
     CHECK(Json::parse(trace::json_line(trace::event_of(cut, process))).at("before").is_null());

@@ -19,8 +19,8 @@ using Json = nlohmann::json;
 
 namespace {
 
-host_thread_record thread_of(std::uint32_t tgid, std::uint32_t tid, std::uint64_t since,
-                             std::uint64_t wall) {
+host_thread_record host_time_thread_of(std::uint32_t tgid, std::uint32_t tid, std::uint64_t since,
+                                       std::uint64_t wall) {
     host_thread_record record{};
     record.process = {.since_ns = 5, .tgid = tgid, .reserved = 0};
     record.since_ns = since;
@@ -75,7 +75,7 @@ private:
 }  // namespace
 
 TEST_CASE("a launching thread is in the document with what it does and what it has done") {
-    auto one = thread_of(7, 71, 2'000'000'000, 1'000'000'000);
+    auto one = host_time_thread_of(7, 71, 2'000'000'000, 1'000'000'000);
     one.phase = HOST_wait;
     one.state = HOST_STATE_poll;
     one.open_ns = 250'000'000;
@@ -116,13 +116,13 @@ TEST_CASE("a launching thread is in the document with what it does and what it h
 }
 
 TEST_CASE("a process has the launch gaps that its threads have ended") {
-    auto one = thread_of(7, 71, 10, 1'000);
+    auto one = host_time_thread_of(7, 71, 10, 1'000);
     one.of_device.gap_ns[HOST_DRAIN_device] = 2'500'000'000;
     one.of_device.gaps[HOST_DRAIN_device][0] = 2;
     one.of_device.gaps[HOST_DRAIN_device][HOST_SPAN_BUCKETS - 1] = 1;
     one.of_device.gap_state_ns[HOST_DRAIN_device][HOST_STATE_pipe] = 1'500'000'000;
     one.of_device.gap_state_ns[HOST_DRAIN_device][HOST_GAP_CUDA_CALL] = 500'000'000;
-    auto other = thread_of(7, 72, 20, 500);
+    auto other = host_time_thread_of(7, 72, 20, 500);
     other.of_device.gap_ns[HOST_DRAIN_device] = 500'000'000;
     other.of_device.gaps[HOST_DRAIN_device][3] = 1;
     other.of_device.gap_ns[HOST_DRAIN_none] = 250'000'000;
@@ -147,7 +147,7 @@ TEST_CASE("a process has the times of its workers, and no worker is in the docum
     host_waits_record of_another = worker;
     of_another.waiter.root = 6;
     of_another.waiter.tgid = 10;
-    const auto launching = thread_of(7, 71, 10, 1'000);
+    const auto launching = host_time_thread_of(7, 71, 10, 1'000);
     node.read({launching}, {}, {worker, worker, other, of_another});
     Json answer = node.answer();
     REQUIRE(answer.at("processes").size() == 1);
@@ -163,9 +163,9 @@ TEST_CASE("a process has the times of its workers, and no worker is in the docum
 
 TEST_CASE("numbers of launching threads only grow, and a process keeps what ended threads had") {
     Node node;
-    auto one = thread_of(7, 71, 10, 1'000);
+    auto one = host_time_thread_of(7, 71, 10, 1'000);
     one.times.off_ns[HOST_host][HOST_STATE_futex] = 600;
-    auto other = thread_of(7, 72, 20, 500);
+    auto other = host_time_thread_of(7, 72, 20, 500);
     node.read({one, other});
     // It was on a CPU for longer than it seemed.
     one.times.off_ns[HOST_host][HOST_STATE_futex] = 590;
@@ -186,7 +186,8 @@ TEST_CASE("numbers of launching threads only grow, and a process keeps what ende
 
 TEST_CASE("the document of launching threads is asked for by process, name and number") {
     Node node;
-    node.read({thread_of(9, 90, 30, 1), thread_of(7, 71, 20, 1), thread_of(7, 70, 10, 1)});
+    node.read({host_time_thread_of(9, 90, 30, 1), host_time_thread_of(7, 71, 20, 1),
+               host_time_thread_of(7, 70, 10, 1)});
     CHECK(node.answer().at("threads").at(0).at("tid") == 70);  // the oldest
     CHECK(node.answer().at("threads").at(2).at("tid") == 90);
     CHECK(node.answer({{"pid", "9"}}).at("threads").size() == 1);
@@ -211,7 +212,7 @@ TEST_CASE("a document of very many launching threads is cut, and says how much i
     std::vector<host_thread_record> threads;
     constexpr std::uint32_t many = 30'000;
     for (std::uint32_t i = 1; i <= many; i++) {
-        threads.push_back(thread_of(7, i, i, 1));
+        threads.push_back(host_time_thread_of(7, i, i, 1));
     }
     node.read(std::move(threads));
     const auto text = node.ask()->text;

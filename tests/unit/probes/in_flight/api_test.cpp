@@ -14,26 +14,26 @@ using Json = nlohmann::json;
 
 namespace {
 
-constexpr std::uint64_t second_ns = 1'000'000'000;
+constexpr std::uint64_t api_second_ns = 1'000'000'000;
 
 InFlightState state() {
     InFlightState state;
     state.now = 100s;
     state.to_realtime = 1'772'357'400s;  // 2026-03-01 09:30
     state.min_age = 1'500ms;
-    OpenCall reduce = call_in_flight("ncclAllReduce", 7, 10 * second_ns);
+    OpenCall reduce = call_in_flight("ncclAllReduce", 7, 10 * api_second_ns);
     reduce.library = "libnccl.so.2";
     reduce.arguments = {{3, 0x100}};
     reduce.nccl =
         NcclPlace{.communicator = 2, .hash = "3f2a9c01", .rank = 5, .nranks = {}, .sequence = 17};
-    OpenCall copy = call_in_flight("cudaMemcpy", 8, 20 * second_ns);
+    OpenCall copy = call_in_flight("cudaMemcpy", 8, 20 * api_second_ns);
     copy.pid = 43;
     copy.comm = "other";
     copy.gpu = "3";
     state.open.calls = {reduce, copy};
     UnreturnedCall &killed = state.unreturned.emplace_back();
-    static_cast<OpenCall &>(killed) = call_in_flight("cudaFree", 9, 5 * second_ns);
-    killed.ended_ns = 8 * second_ns;
+    static_cast<OpenCall &>(killed) = call_in_flight("cudaFree", 9, 5 * api_second_ns);
+    killed.ended_ns = 8 * api_second_ns;
     killed.signal = 9;
     return state;
 }
@@ -125,7 +125,7 @@ TEST_CASE("calls in flight are chosen by function, library and process") {
 TEST_CASE("a document of calls in flight has its limit, and says what it leaves out",
           "[single-threaded]") {
     InFlightState many = state();
-    many.open.calls.assign(50'000, call_in_flight(std::string(100, 'f'), 7, second_ns));
+    many.open.calls.assign(50'000, call_in_flight(std::string(100, 'f'), 7, api_second_ns));
     const auto written = in_flight_document(many).write({});
     REQUIRE(written);
     CHECK(written->text.size() <= max_in_flight_bytes);

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::uint32_t nobody = 0x7fffffff;  // no process has this id
+constexpr std::uint32_t pcie_nobody = 0x7fffffff;  // no process has this id
 const series::Budget any = [](std::string_view) { return 1000U; };
 
 pcie_record access(std::uint32_t how, std::uint32_t value = 0, std::int32_t result = 0,
@@ -31,7 +31,7 @@ pcie_record access(std::uint32_t how, std::uint32_t value = 0, std::int32_t resu
     record.value = value;
     record.result = result;
     record.access = how;
-    record.tgid = nobody;
+    record.tgid = pcie_nobody;
     record.identity = identity_of("lspci", 5);
     return record;
 }
@@ -56,7 +56,7 @@ TEST_CASE("accesses are counted by device, operation, size, origin and process")
     aggregator.on_record(access(4, 0, 0, "0001:00:01.2"));
     const std::string container(64, 'a');
     aggregator.on_record(
-        by(nobody, identity_of("nvidia-smi", 6, "docker-" + container + ".scope"), access(4)));
+        by(pcie_nobody, identity_of("nvidia-smi", 6, "docker-" + container + ".scope"), access(4)));
     const auto accesses =
         values_of(aggregator.families().snapshots(), "pcie_config_accesses_total");
     CHECK(accesses.size() == 14);

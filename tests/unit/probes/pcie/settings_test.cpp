@@ -10,7 +10,7 @@ using namespace gpusnoop;
 
 namespace {
 
-std::string problem_of(const std::string &text) {
+std::string pcie_problem_of(const std::string &text) {
     const auto config = config::parse(text, "c", probes::setting_blocks());
     INFO(text);
     REQUIRE(!config);
@@ -33,13 +33,13 @@ TEST_CASE("what is no class of PCI devices is refused with what would be") {
         "must be \"all\", or 0x and 2, 4 or 6 digits of a PCI class, such as \"0x03\"";
     for (const std::string code : {"\"\"", "\"0x\"", "\"03\"", "\"0x3\"", "\"0x030\"",
                                    "\"0x0300001\"", "\"0x0g\"", "\"0x03 \"", "display", "ALL"}) {
-        CHECK(problem_of("pcie: {classes: [" + code + "]}") ==
+        CHECK(pcie_problem_of("pcie: {classes: [" + code + "]}") ==
               "c:1:18: pcie.classes[0]: " + sentence);
     }
     for (const std::string text :
          {"pcie: {classes: \"0x03\"}", "pcie: {classes: []}", "pcie: {classes: [{}]}",
           "pcie: {ring_bytes: 5000}", "pcie: {devices: []}"}) {
         INFO(text);
-        CHECK(!problem_of(text).empty());
+        CHECK(!pcie_problem_of(text).empty());
     }
 }

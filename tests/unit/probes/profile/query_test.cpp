@@ -9,7 +9,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::string problem_of(const QueryParameters &parameters, const ProfileConfig &config = {}) {
+std::string profile_query_problem_of(const QueryParameters &parameters,
+                                     const ProfileConfig &config = {}) {
     const auto query = read_profile_query(parameters, config);
     return query ? "" : query.error().message;
 }
@@ -42,26 +43,28 @@ TEST_CASE("a profile is of the CPU for ten seconds, unless the query says otherw
 }
 
 TEST_CASE("what is wrong with a query for a profile is said in a sentence") {
-    CHECK(problem_of({{"type", "heap"}}) ==
+    CHECK(profile_query_problem_of({{"type", "heap"}}) ==
           "type must be one of cpu, offcpu, page_faults, not \"heap\"");
-    CHECK(problem_of({{"format", "gif"}}) ==
+    CHECK(profile_query_problem_of({{"format", "gif"}}) ==
           "format must be one of folded, json, pprof, svg, not \"gif\"");
-    CHECK(problem_of({{"duration", "6m"}}) ==
+    CHECK(profile_query_problem_of({{"duration", "6m"}}) ==
           "duration must be from 100ms to 5m, like 10s, not \"6m\"");
-    CHECK(problem_of({{"duration", "10"}}) ==
+    CHECK(profile_query_problem_of({{"duration", "10"}}) ==
           "duration must be from 100ms to 5m, like 10s, not \"10\"");
-    CHECK(problem_of({{"seconds", "0"}}) == "seconds must be a number from 1 to 300, not \"0\"");
-    CHECK(problem_of({{"seconds", "301"}}) ==
+    CHECK(profile_query_problem_of({{"seconds", "0"}}) ==
+          "seconds must be a number from 1 to 300, not \"0\"");
+    CHECK(profile_query_problem_of({{"seconds", "301"}}) ==
           "seconds must be a number from 1 to 300, not \"301\"");
-    CHECK(problem_of({{"frequency", "1000"}}) ==
+    CHECK(profile_query_problem_of({{"frequency", "1000"}}) ==
           "frequency must be a number from 1 to 999, not \"1000\"");
-    CHECK(problem_of({{"frequency", "99"}, {"type", "offcpu"}}) ==
+    CHECK(profile_query_problem_of({{"frequency", "99"}, {"type", "offcpu"}}) ==
           "frequency is only for type=cpu: the other types see each event");
-    CHECK(problem_of({{"pid", "1"}, {"comm", "x"}}) == "give pid or comm, not both");
-    CHECK(problem_of({{"seconds", "1"}, {"duration", "1s"}}) ==
+    CHECK(profile_query_problem_of({{"pid", "1"}, {"comm", "x"}}) == "give pid or comm, not both");
+    CHECK(profile_query_problem_of({{"seconds", "1"}, {"duration", "1s"}}) ==
           "duration and seconds are the same: give one of them");
-    CHECK(problem_of({{"pid", "0"}}) == "pid must be a number from 1 to 4294967295, not \"0\"");
-    CHECK(problem_of({{"limit", "1"}}) ==
+    CHECK(profile_query_problem_of({{"pid", "0"}}) ==
+          "pid must be a number from 1 to 4294967295, not \"0\"");
+    CHECK(profile_query_problem_of({{"limit", "1"}}) ==
           "\"limit\" is not a parameter of this page; it has type, duration, seconds, past, "
           "frequency, pid, comm and format");
 }
@@ -74,15 +77,15 @@ TEST_CASE("the past can be asked for where a profile is taken all the time") {
     CHECK(query->duration == 90s);
     CHECK(query->settings.filter.comm == "python*");
     CHECK_FALSE(read_profile_query({}, config)->is_of_past);
-    CHECK(problem_of({{"past", "3m"}}, config) ==
+    CHECK(profile_query_problem_of({{"past", "3m"}}, config) ==
           "past must be from 100ms to 2m, like 10s, not \"3m\"");
     for (const auto &[name, value] : QueryParameters{
              {"duration", "1s"}, {"seconds", "1"}, {"frequency", "49"}, {"type", "offcpu"}}) {
-        CHECK(problem_of({{"past", "1m"}, {name, value}}, config) ==
+        CHECK(profile_query_problem_of({{"past", "1m"}, {name, value}}, config) ==
               "past is of the profile of the CPU that is taken all the time: it goes with pid, "
               "comm and format alone");
     }
-    CHECK(problem_of({{"past", "1m"}}) ==
+    CHECK(profile_query_problem_of({{"past", "1m"}}) ==
           "this exporter keeps no past: profile.continuous_frequency is 0. Without past, it takes "
           "a profile now");
 }

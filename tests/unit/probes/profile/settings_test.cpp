@@ -10,7 +10,7 @@ using namespace gpusnoop;
 
 namespace {
 
-std::string problem_of(const std::string &text) {
+std::string profile_settings_problem_of(const std::string &text) {
     const auto config = config::parse(text, "c.yaml", probes::setting_blocks());
     return config ? "" : config.error().message;
 }
@@ -29,11 +29,14 @@ TEST_CASE("the settings of profiles are read") {
 }
 
 TEST_CASE("what is wrong with the settings of profiles is said with its place") {
-    CHECK(problem_of("profile: {max_stacks: 5}\n").starts_with("c.yaml:1:23: profile.max_stacks"));
-    CHECK(problem_of("profile: {max_duration: 2h}\n")
+    CHECK(profile_settings_problem_of("profile: {max_stacks: 5}\n")
+              .starts_with("c.yaml:1:23: profile.max_stacks"));
+    CHECK(profile_settings_problem_of("profile: {max_duration: 2h}\n")
               .starts_with("c.yaml:1:25: profile.max_duration"));
-    CHECK(problem_of("profile: {keep: 1s}\n").starts_with("c.yaml:1:17: profile.keep"));
-    CHECK(problem_of("profile: {continuous_frequency: 200}\n")
+    CHECK(profile_settings_problem_of("profile: {keep: 1s}\n")
+              .starts_with("c.yaml:1:17: profile.keep"));
+    CHECK(profile_settings_problem_of("profile: {continuous_frequency: 200}\n")
               .starts_with("c.yaml:1:33: profile.continuous_frequency"));
-    CHECK(problem_of("profile: {heap: 1}\n").starts_with("c.yaml:1:11: profile.heap: "));
+    CHECK(profile_settings_problem_of("profile: {heap: 1}\n")
+              .starts_with("c.yaml:1:11: profile.heap: "));
 }

@@ -13,12 +13,12 @@ using std::chrono::seconds;
 
 namespace {
 
-std::span<const std::byte> bytes_of(const auto &record) {
+std::span<const std::byte> syscall_bytes_of(const auto &record) {
     return std::as_bytes(std::span(&record, 1));
 }
 
-struct Fixture {
-    explicit Fixture(std::uint32_t budget_of_families = 1000) : budget(budget_of_families) {}
+struct SyscallFixture {
+    explicit SyscallFixture(std::uint32_t budget_of_families = 1000) : budget(budget_of_families) {}
 
     std::uint32_t budget;
     SyscallAggregator aggregator{{.budget = [this](std::string_view) { return budget; },
@@ -29,11 +29,11 @@ struct Fixture {
         traced_start_record record{};
         record.head = {since, since, tgid, PROCESS_STARTED};
         std::strncpy(record.identity.comm, comm, sizeof(record.identity.comm) - 1);
-        CHECK(aggregator.on_record(bytes_of(record)));
+        CHECK(aggregator.on_record(syscall_bytes_of(record)));
     }
     void go(std::uint32_t tgid, std::uint64_t since, std::uint64_t at) {
-        CHECK(
-            aggregator.on_record(bytes_of(traced_end_record{{at, since, tgid, PROCESS_ENDED}, 0})));
+        CHECK(aggregator.on_record(
+            syscall_bytes_of(traced_end_record{{at, since, tgid, PROCESS_ENDED}, 0})));
     }
 
     // The sum of a counter, or of a histogram's buckets, over the label sets with these values.
@@ -73,7 +73,7 @@ const auto number_of_read = static_cast<std::uint16_t>(*syscall_number("read"));
 }  // namespace
 
 TEST_CASE("an entry that is in a reading twice counts once, as the later one has it") {
-    Fixture bench;
+    SyscallFixture bench;
     bench.start(7, 100, "prog");
     bench.aggregator.on_reading(
         {{counted(7, 100, number_of_read, 0, 3), counted(7, 100, number_of_read, 1, 10),
@@ -87,7 +87,7 @@ TEST_CASE("an entry that is in a reading twice counts once, as the later one has
 }
 
 TEST_CASE("of each reading of system calls only what is new is counted") {
-    Fixture bench;
+    SyscallFixture bench;
     bench.start(7, 100, "prog");
     bench.aggregator.on_reading(
         {{counted(7, 100, number_of_read, 0, 3), counted(7, 100, number_of_read, 1, 4, 15),
@@ -120,7 +120,7 @@ TEST_CASE("of each reading of system calls only what is new is counted") {
 }
 
 TEST_CASE("what ended processes called stays, and they are to be forgotten once") {
-    Fixture bench;
+    SyscallFixture bench;
     bench.start(7, 100, "prog");
     bench.start(8, 100, "prog");
     const SyscallReading reading{
@@ -146,7 +146,7 @@ TEST_CASE("what ended processes called stays, and they are to be forgotten once"
 }
 
 TEST_CASE("system calls past the budget are counted as other") {
-    Fixture bench(10);
+    SyscallFixture bench(10);
     bench.start(7, 100, "prog");
     SyscallReading reading;
     for (std::uint32_t number = 0; number < 40; number++) {
@@ -159,23 +159,23 @@ TEST_CASE("system calls past the budget are counted as other") {
 }
 
 TEST_CASE("records of system calls that are not to be there are refused") {
-    Fixture bench;
+    SyscallFixture bench;
     CHECK(!bench.aggregator.on_record({}));
-    CHECK(!bench.aggregator.on_record(bytes_of(traced_record{1, 2, 3, PROCESS_STARTED})));
+    CHECK(!bench.aggregator.on_record(syscall_bytes_of(traced_record{1, 2, 3, PROCESS_STARTED})));
     traced_start_record started{};
     started.head.type = PROCESS_ENDED;
-    CHECK(!bench.aggregator.on_record(bytes_of(started)));
+    CHECK(!bench.aggregator.on_record(syscall_bytes_of(started)));
     // Calls have records only where they are traced.
     syscall_record call{};
     call.head = {1, 1, 7, SYSCALL_RECORD};
-    CHECK(!bench.aggregator.on_record(bytes_of(call)));
+    CHECK(!bench.aggregator.on_record(syscall_bytes_of(call)));
     const auto trace = [](const auto &record, std::string_view path, const auto &process) {
         CHECK(record.head.tgid == process.key.tgid);
         CHECK(path == (record.number == 2 ? "/etc/hosts" : ""));
     };
-    CHECK(bench.aggregator.on_record(bytes_of(call), trace));
+    CHECK(bench.aggregator.on_record(syscall_bytes_of(call), trace));
     syscall_open_record open{.call = call, .path = "/etc/hosts"};
     open.call.number = 2;
-    CHECK(bench.aggregator.on_record(bytes_of(open), trace));
-    CHECK(!bench.aggregator.on_record(bytes_of(open).subspan(1), trace));
+    CHECK(bench.aggregator.on_record(syscall_bytes_of(open), trace));
+    CHECK(!bench.aggregator.on_record(syscall_bytes_of(open).subspan(1), trace));
 }

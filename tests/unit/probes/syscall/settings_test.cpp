@@ -11,7 +11,7 @@ using namespace gpusnoop;
 
 namespace {
 
-std::string problem_of(const std::string &text) {
+std::string syscall_problem_of(const std::string &text) {
     const auto config = config::parse(text, "c.yaml", probes::setting_blocks());
     return config ? "" : config.error().message;
 }
@@ -28,11 +28,12 @@ TEST_CASE("the settings of system calls are read") {
 }
 
 TEST_CASE("what is wrong with the settings of system calls is said with its place") {
-    CHECK(problem_of("syscall: {syscalls: [opened]}\n") ==
+    CHECK(syscall_problem_of("syscall: {syscalls: [opened]}\n") ==
           "c.yaml:1:22: syscall.syscalls[0]: \"opened\" is neither a system call nor a group of "
           "them (file, io, locking, memory, network, polling, process, signal, timing), nor compat "
           "or unknown");
-    CHECK(problem_of("syscall: {syscalls: [other]}\n") != "");
-    CHECK(problem_of("syscall: {max_counts: 63}\n").starts_with("c.yaml:1:23: syscall.max_counts"));
-    CHECK(problem_of("syscall: {ring: 1}\n").starts_with("c.yaml:1:11: syscall.ring: "));
+    CHECK(syscall_problem_of("syscall: {syscalls: [other]}\n") != "");
+    CHECK(syscall_problem_of("syscall: {max_counts: 63}\n")
+              .starts_with("c.yaml:1:23: syscall.max_counts"));
+    CHECK(syscall_problem_of("syscall: {ring: 1}\n").starts_with("c.yaml:1:11: syscall.ring: "));
 }

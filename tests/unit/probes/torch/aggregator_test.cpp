@@ -22,7 +22,7 @@ constexpr std::uint32_t pid = 0x7fffffff;
 constexpr std::uint64_t since = 1'000;
 
 template <typename Record>
-std::span<const std::byte> bytes_of(const Record &record) {
+std::span<const std::byte> torch_bytes_of(const Record &record) {
     return std::as_bytes(std::span(&record, 1));
 }
 
@@ -69,10 +69,12 @@ public:
                                              const Site &) { tickets.push_back(ticket); },
                       .forget_stack = [this](std::int32_t one) { forgotten.push_back(one); }}) {}
 
-    void report(const Usage &usage) { CHECK(aggregator.on_record(bytes_of(record_of(usage)))); }
+    void report(const Usage &usage) {
+        CHECK(aggregator.on_record(torch_bytes_of(record_of(usage))));
+    }
     void end(std::uint32_t tgid = pid) {
         CHECK(aggregator.on_record(
-            bytes_of(traced_end_record{{3'000, since, tgid, PROCESS_ENDED}, 0})));
+            torch_bytes_of(traced_end_record{{3'000, since, tgid, PROCESS_ENDED}, 0})));
     }
     // The value of the only label set with these last labels; -1: there is none.
     [[nodiscard]] std::int64_t value(const std::string &family, const std::string &own) {
@@ -147,7 +149,7 @@ TEST_CASE("the newest report has the allocator's sums") {
 TEST_CASE("a refused request is no allocation, and has the sums of its moment") {
     Bench bench;
     const Usage refused{.bytes = 1 << 30, .allocated = 100, .reserved = 200};
-    CHECK(bench.aggregator.on_record(bytes_of(record_of(refused, TORCH_OUT_OF_MEMORY))));
+    CHECK(bench.aggregator.on_record(torch_bytes_of(record_of(refused, TORCH_OUT_OF_MEMORY))));
     CHECK(bench.value("out_of_memory_total", "cuda:0") == 1);
     CHECK(bench.value("memory_allocations_total", "cuda:0") == -1);
     CHECK(bench.value("memory_allocated_bytes", "cuda:0") == 100);
@@ -281,8 +283,8 @@ TEST_CASE("sizes and records of any kind do no harm") {
     CHECK(bench.value("memory_outstanding_bytes", "cuda:0") == INT64_MAX);
     torch_record other = record_of({});
     other.head.type = 99;
-    CHECK_FALSE(bench.aggregator.on_record(bytes_of(other)));
-    CHECK_FALSE(bench.aggregator.on_record(bytes_of(traced_record{1, 2, 3, 99})));
+    CHECK_FALSE(bench.aggregator.on_record(torch_bytes_of(other)));
+    CHECK_FALSE(bench.aggregator.on_record(torch_bytes_of(traced_record{1, 2, 3, 99})));
     CHECK_FALSE(bench.aggregator.on_record({}));
-    CHECK_FALSE(bench.aggregator.on_record(bytes_of(std::array<std::byte, 73>{})));
+    CHECK_FALSE(bench.aggregator.on_record(torch_bytes_of(std::array<std::byte, 73>{})));
 }

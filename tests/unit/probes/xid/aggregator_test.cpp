@@ -24,12 +24,12 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr const char *nobody = "2147483647";  // no process has this id
+constexpr const char *xid_nobody = "2147483647";  // no process has this id
 
 using Values = std::map<series::LabelValues, std::vector<std::uint64_t>>;
 
-struct Fixture {
-    explicit Fixture(bool pid_label = false)
+struct XidFixture {
+    explicit XidFixture(bool pid_label = false)
         : aggregator({.budget = [](std::string_view) { return 1000U; },
                       .pid_label = pid_label,
                       .retention = 1min,
@@ -68,7 +68,7 @@ xid_record record(std::uint32_t source, std::uint32_t code, const std::string &t
     return record;
 }
 
-bool feed(Fixture &fixture, const xid_record &one) {
+bool feed(XidFixture &fixture, const xid_record &one) {
     return fixture.aggregator.on_record(std::as_bytes(std::span(&one, 1)));
 }
 
@@ -77,12 +77,12 @@ const std::string bus = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the 
 }  // namespace
 
 TEST_CASE("Xids are counted by GPU, code, class and process") {
-    Fixture fixture;
+    XidFixture fixture;
     const std::string own = std::to_string(::getpid());
     CHECK(fixture.line(bus));
     CHECK(fixture.line(bus));
     CHECK(fixture.line("NVRM: Xid (PCI:0000:3b:00): 13, pid=" + own + ", name=python3, Ch 8"));
-    CHECK(fixture.line("NVRM: Xid (PCI:0000:5e:00): 31, pid=" + std::string(nobody) +
+    CHECK(fixture.line("NVRM: Xid (PCI:0000:5e:00): 31, pid=" + std::string(xid_nobody) +
                        ", name=gone, Ch 8"));
     CHECK(fixture.values("gpu_xid_total") ==
           Values{{{"unknown", "", "", "", "2", "0000:3b:00.0", "79", "hardware"}, {2}},
@@ -91,14 +91,14 @@ TEST_CASE("Xids are counted by GPU, code, class and process") {
 }
 
 TEST_CASE("with the label pid, an Xid without a process has one too") {
-    Fixture fixture(true);
+    XidFixture fixture(true);
     CHECK(fixture.line(bus));
     CHECK(fixture.values("gpu_xid_total") ==
           Values{{{"unknown", "", "", "", "unknown", "2", "0000:3b:00.0", "79", "hardware"}, {1}}});
 }
 
 TEST_CASE("an SXid counts once, though it has several lines") {
-    Fixture fixture;
+    XidFixture fixture;
     const std::string start = "nvidia-nvswitch1: SXid (PCI:0000:84:00.0): 12028, ";
     CHECK(fixture.line(start + "Non-fatal, Link 32 egress non-posted PRIV error (First)"));
     CHECK(fixture.line(start + "Severity 0 Engine instance 32 Sub-engine instance 00"));
@@ -110,7 +110,7 @@ TEST_CASE("an SXid counts once, though it has several lines") {
 }
 
 TEST_CASE("lines that programs wrote are not counted, unless a test says so") {
-    Fixture fixture;
+    XidFixture fixture;
     CHECK(!fixture.line(bus, true));
     CHECK(fixture.values("gpu_xid_total").empty());
     CHECK(fixture.values("xid_lines_ignored_total") == Values{{{"written"}, {1}}});
@@ -121,7 +121,7 @@ TEST_CASE("lines that programs wrote are not counted, unless a test says so") {
 }
 
 TEST_CASE("a line that cannot be read is counted as that, and other lines are not") {
-    Fixture fixture;
+    XidFixture fixture;
     CHECK(!fixture.line("NVRM: Xid (PCI:?): 79, x"));
     CHECK(!fixture.line("NVRM: loading NVIDIA UNIX Open Kernel Module"));
     CHECK(!fixture.line("nvidia-nvswitch0: using MSI"));
@@ -129,7 +129,7 @@ TEST_CASE("a line that cannot be read is counted as that, and other lines are no
 }
 
 TEST_CASE("records of the tracepoints count like lines") {
-    Fixture fixture;
+    XidFixture fixture;
     CHECK(feed(fixture, record(XID_LOG, 0, bus)));
     CHECK(feed(fixture, record(XID_GPU, 79, "pid='<unknown>', name=<unknown>, fallen")));
     CHECK(feed(fixture, record(XID_SWITCH, 20'034, "Fatal, Link 30 LTSSM Fault Up")));
@@ -140,7 +140,7 @@ TEST_CASE("records of the tracepoints count like lines") {
 }
 
 TEST_CASE("bytes that are no record are refused") {
-    Fixture fixture;
+    XidFixture fixture;
     CHECK(!fixture.aggregator.on_record({}));
     CHECK(!feed(fixture, record(XID_SOURCE_COUNT, 79, "")));
     xid_record longer = record(XID_LOG, 0, bus);
@@ -150,8 +150,8 @@ TEST_CASE("bytes that are no record are refused") {
 }
 
 TEST_CASE("the series of a process that has ended expire") {
-    Fixture fixture;
-    CHECK(fixture.line("NVRM: Xid (PCI:0000:3b:00): 13, pid=" + std::string(nobody) +
+    XidFixture fixture;
+    CHECK(fixture.line("NVRM: Xid (PCI:0000:3b:00): 13, pid=" + std::string(xid_nobody) +
                        ", name=gone, Ch 8"));
     const auto now = now_on(CLOCK_MONOTONIC);
     (void)fixture.aggregator.processes().tidy(now + 1s);
@@ -161,10 +161,10 @@ TEST_CASE("the series of a process that has ended expire") {
 }
 
 TEST_CASE("the document has the last 100 reports, the newest first") {
-    Fixture fixture;
+    XidFixture fixture;
     for (int i = 1; i <= 130; i++) {
-        CHECK(fixture.line("NVRM: Xid (PCI:0000:3b:00): " + std::to_string(i) + ", pid=" + nobody +
-                           ", name=job, number " + std::to_string(i)));
+        CHECK(fixture.line("NVRM: Xid (PCI:0000:3b:00): " + std::to_string(i) +
+                           ", pid=" + xid_nobody + ", name=job, number " + std::to_string(i)));
     }
     const nlohmann::json all = fixture.document();
     REQUIRE(all["xids"].size() == max_kept_xids);
@@ -187,7 +187,7 @@ TEST_CASE("the document has the last 100 reports, the newest first") {
 }
 
 TEST_CASE("the parameters of the document choose reports") {
-    Fixture fixture;
+    XidFixture fixture;
     CHECK(fixture.line(bus));
     CHECK(fixture.line("NVRM: Xid (PCI:0000:5e:00): 31, pid=5, name=job, Ch 8"));
     CHECK(fixture.line("nvidia-nvswitch1: SXid (PCI:0000:84:00.0): 12028, Fatal, Link 32"));

@@ -81,7 +81,7 @@ struct Stripped {
     ElfFile file;
 };
 
-std::vector<ListedFunction> list(const ElfFile &file) {
+std::vector<ListedFunction> debug_file_list(const ElfFile &file) {
     auto listed =
         file.list_functions([](std::string_view name) { return name.starts_with("stripped_"); });
     REQUIRE(listed);
@@ -145,9 +145,9 @@ TEST_CASE("a stripped library has its static functions from its debug file", "[d
     CAPTURE(kind);
     Stripped stripped(kind);
     REQUIRE_FALSE(stripped.file.has_symtab());
-    REQUIRE(list(stripped.file).size() == 2);
+    REQUIRE(debug_file_list(stripped.file).size() == 2);
     stripped.use_debug_file(kind);
-    const auto functions = list(stripped.file);
+    const auto functions = debug_file_list(stripped.file);
     REQUIRE(functions.size() == 3);
     CHECK(functions[1].name == "stripped_hidden");
     CHECK(functions[1].in_debug_file);
@@ -157,7 +157,7 @@ TEST_CASE("a stripped library has its static functions from its debug file", "[d
     CHECK(names_at(stripped.file, {functions[1].file_offset + 1}) ==
           std::vector<std::string>{"stripped_hidden"});
     stripped.file.use_debug_file(nullptr);
-    CHECK(list(stripped.file).size() == 2);
+    CHECK(debug_file_list(stripped.file).size() == 2);
 }
 
 // Its word alone is not enough for a probe in the code of others.
@@ -176,7 +176,7 @@ TEST_CASE("a debug file that lies about places has no functions there", "[debug_
     }
     const Fd fd(::open(lying.c_str(), O_RDWR | O_CLOEXEC));
     stripped.use_debug_file("by_id");
-    const ListedFunction truth = list(stripped.file).at(1);
+    const ListedFunction truth = debug_file_list(stripped.file).at(1);
     // The symbol, wherever it is: by its value and size, which DWARF has before it.
     const std::uintmax_t bytes = fs::file_size(lying);
     std::string text(bytes, '\0');
@@ -192,7 +192,7 @@ TEST_CASE("a debug file that lies about places has no functions there", "[debug_
     auto debug = stripped.file.open_debug_file(Fd(::open(lying.c_str(), O_RDONLY | O_CLOEXEC)));
     REQUIRE(debug);
     stripped.file.use_debug_file(*debug);
-    const auto functions = list(stripped.file);
+    const auto functions = debug_file_list(stripped.file);
     if (place != 0) {
         CHECK(functions.size() == 2);
     } else {

@@ -18,18 +18,19 @@ using namespace gpusnoop::test;
 
 namespace {
 
-bool all(std::string_view) {
+bool elf_all(std::string_view) {
     return true;
 }
 
-Result<std::vector<ListedFunction>> list(const ElfImage &image, const ElfLimits &limits = {}) {
+Result<std::vector<ListedFunction>> names_of_list(const ElfImage &image,
+                                                  const ElfLimits &limits = {}) {
     const Fd fd = file_of(image.bytes());
     const auto file = ElfFile::open(fd.get(), limits);
-    return file ? file->list_functions(all) : tl::unexpected(file.error());
+    return file ? file->list_functions(elf_all) : tl::unexpected(file.error());
 }
 
 std::vector<std::string> names_in(const ElfImage &image) {
-    const auto listed = list(image);
+    const auto listed = names_of_list(image);
     INFO((listed ? "" : listed.error().message));
     REQUIRE(listed);
     std::vector<std::string> names;
@@ -61,7 +62,7 @@ TEST_CASE("list: functions that are defined, each once", "[elf_list]") {
                       {.name = "both", .value = kCode + 0x100, .size = 0x41},
                       {.name = "alias", .value = kCode + 0x100, .size = 0x40, .bind = STB_WEAK},
                       {.name = "_ZN1a1bEv", .value = kCode + 0x200}};
-    const auto listed = list(ElfImage(options));
+    const auto listed = names_of_list(ElfImage(options));
     REQUIRE(listed);
     struct Expected {
         std::string_view name;
@@ -156,13 +157,13 @@ TEST_CASE("list: names that are too long or do not end are no names", "[elf_list
 
 TEST_CASE("list: limits are kept", "[elf_list][single-threaded]") {
     const ElfImage image(small());
-    REQUIRE(list(image));
+    REQUIRE(names_of_list(image));
     ElfLimits limits;
     limits.max_bytes_read = 200;
-    CHECK(list(image, limits).error().code == EFBIG);
+    CHECK(names_of_list(image, limits).error().code == EFBIG);
     limits = {};
     limits.deadline = std::chrono::steady_clock::duration(0);
-    CHECK(list(image, limits).error().code == ETIMEDOUT);
+    CHECK(names_of_list(image, limits).error().code == ETIMEDOUT);
 
     // One name for as many functions as may be listed, and for one more.
     ImageOptions many;
@@ -172,13 +173,13 @@ TEST_CASE("list: limits are kept", "[elf_list][single-threaded]") {
     for (std::size_t i = 1; i <= ElfFile::max_matches; ++i) {
         full.change_symbol(i, [](auto &s) { s.st_name = 1; });
     }
-    CHECK(list(full)->size() == 1);
+    CHECK(names_of_list(full)->size() == 1);
     many.symtab.push_back({.name = "g", .value = kCode + 1});
     ElfImage over(many);
     for (std::size_t i = 1; i <= ElfFile::max_matches; ++i) {
         over.change_symbol(i, [](auto &s) { s.st_name = 1; });
     }
-    const auto failed = list(over);
+    const auto failed = names_of_list(over);
     REQUIRE_FALSE(failed);
     CHECK(failed.error().message == "too many of its functions match");
     CHECK(failed.error().code == EFBIG);
@@ -194,12 +195,12 @@ TEST_CASE("list: long names that are all alike cost a bounded amount", "[elf_lis
     for (std::size_t i = 1; i <= count; ++i) {
         image.change_symbol(i, [&](auto &s) { s.st_name = static_cast<Elf64_Word>(i); });
     }
-    CHECK(list(image).error().code == EFBIG);
+    CHECK(names_of_list(image).error().code == EFBIG);
     // The same name each time: asked about once, but listed with each place.
     for (std::size_t i = 1; i <= count; ++i) {
         image.change_symbol(i, [&](auto &s) { s.st_name = 1; });
     }
-    CHECK(list(image).error().code == EFBIG);
+    CHECK(names_of_list(image).error().code == EFBIG);
 }
 
 TEST_CASE("list: ten million symbols in a file of holes", "[elf_list]") {
@@ -214,7 +215,7 @@ TEST_CASE("list: ten million symbols in a file of holes", "[elf_list]") {
     });
     const Fd fd = file_of(image.bytes());
     REQUIRE(::ftruncate(fd.get(), 300 << 20) == 0);
-    const auto listed = open_good(fd).list_functions(all);  // of .dynsym, or the time is over
+    const auto listed = open_good(fd).list_functions(elf_all);  // of .dynsym, or the time is over
     CHECK((listed ? listed->size() == 2 : listed.error().code == ETIMEDOUT));
 }
 
@@ -245,7 +246,7 @@ TEST_CASE("list: random symbols are listed as one by one", "[elf_list]") {
                 }
             });
         }
-        const auto listed = list(image);
+        const auto listed = names_of_list(image);
         REQUIRE(listed);
         std::set<std::pair<std::string, std::uint64_t>> found;
         for (const ListedFunction &function : *listed) {

@@ -42,7 +42,7 @@ FunctionExits good_exits_in(const ElfImage &image, std::string_view name) {
     return *exits;
 }
 
-using Exits = std::vector<FunctionExit>;
+using FileExits = std::vector<FunctionExit>;
 
 // A function of 8 bytes at 0x100 that jumps to 0x200 if %edi is 0, and the part there, which
 // returns, or goes to a third at 0x300.
@@ -69,24 +69,24 @@ TEST_CASE("a split part belongs to the function", "[function_exits]") {
     for (const auto *name : {"f.cold", "f.cold.1", "f.part.0", "g.part.12"}) {
         INFO(name);
         const FunctionExits exits = good_exits_in(split(name), "f");
-        CHECK(exits.exits == Exits{{kAt + 0x108, ExitKind::return_},
-                                   {kAt + 0x200, ExitKind::conditional_tail_call},
-                                   {kAt + 0x207, ExitKind::return_}});
+        CHECK(exits.exits == FileExits{{kAt + 0x108, ExitKind::return_},
+                                       {kAt + 0x200, ExitKind::conditional_tail_call},
+                                       {kAt + 0x207, ExitKind::return_}});
         CHECK_FALSE(exits.jumps_to_entry);
     }
     for (const auto *name : {"f2", "f.cold.", "f.cold.x", "f.colder", "f.part", "f.constprop.0"}) {
         INFO(name);
         CHECK(good_exits_in(split(name), "f").exits ==
-              Exits{{kAt + 0x102, ExitKind::conditional_tail_call},
-                    {kAt + 0x108, ExitKind::return_}});
+              FileExits{{kAt + 0x102, ExitKind::conditional_tail_call},
+                        {kAt + 0x108, ExitKind::return_}});
     }
 }
 
 TEST_CASE("a part of a part, and a jump back to the entry", "[function_exits]") {
     const FunctionExits exits = good_exits_in(split("f.part.0", "f.part.0.cold"), "f");
-    CHECK(exits.exits == Exits{{kAt + 0x108, ExitKind::return_},
-                               {kAt + 0x207, ExitKind::return_},
-                               {kAt + 0x300, ExitKind::return_}});
+    CHECK(exits.exits == FileExits{{kAt + 0x108, ExitKind::return_},
+                                   {kAt + 0x207, ExitKind::return_},
+                                   {kAt + 0x300, ExitKind::return_}});
     CHECK(exits.jumps_to_entry);
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("each function of a file fails for itself", "[function_exits]") {
     const auto all = find_exits(file, fd.get(), functions);
     REQUIRE(all.size() == 4);
     CHECK(all[0].error().message == "the size of the function is not known");
-    CHECK(all[1]->exits == Exits{{kAt + 0x200, ExitKind::return_}});
+    CHECK(all[1]->exits == FileExits{{kAt + 0x200, ExitKind::return_}});
     CHECK(all[2].error().message == "the function is longer than 1048576 bytes");
     CHECK(all[3].error().message == "the function is not in the file as a whole");
 
@@ -131,7 +131,7 @@ TEST_CASE("the machine is the file's", "[function_exits]") {
     ElfImage image(options);
     image.change_header([](auto &header) { header.e_machine = EM_AARCH64; });
     put<4>(image, 0x100, {0xc0, 0x03, 0x5f, 0xd6});  // ret
-    CHECK(good_exits_in(image, "f").exits == Exits{{kAt + 0x100, ExitKind::return_}});
+    CHECK(good_exits_in(image, "f").exits == FileExits{{kAt + 0x100, ExitKind::return_}});
 }
 
 // What the compiler makes of these depends on its options; not that they return.

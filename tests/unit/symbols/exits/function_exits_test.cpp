@@ -14,7 +14,7 @@ using namespace gpusnoop::symbols;
 namespace {
 
 constexpr std::uint64_t kVaddr = 0x401000;
-using Exits = std::vector<FunctionExit>;
+using PartExits = std::vector<FunctionExit>;
 
 std::vector<std::byte> code_of(std::initializer_list<int> values) {
     std::vector<std::byte> bytes;
@@ -55,7 +55,7 @@ std::string problem(const std::vector<std::byte> &code, std::uint16_t machine = 
     return exits.error().message;
 }
 
-Exits one(std::uint64_t at, ExitKind kind) {
+PartExits one(std::uint64_t at, ExitKind kind) {
     return {{kVaddr + at, kind}};
 }
 
@@ -70,7 +70,8 @@ TEST_CASE("x86: every form of return", "[function_exits]") {
     // test %edi,%edi; je 1f; mov $1,%eax; ret; 1: xor %eax,%eax; ret; nopw; int3
     CHECK(x86({0x85, 0xff, 0x74, 0x06, 0xb8, 0x01, 0x00, 0x00, 0x00, 0xc3, 0x31, 0xc0, 0xc3, 0x66,
                0x90, 0xcc})
-              .exits == Exits{{kVaddr + 9, ExitKind::return_}, {kVaddr + 12, ExitKind::return_}});
+              .exits ==
+          PartExits{{kVaddr + 9, ExitKind::return_}, {kVaddr + 12, ExitKind::return_}});
     // vmovups (%rdi),%zmm0{%k1}; ret
     CHECK(x86({0x62, 0xf1, 0x7c, 0x49, 0x10, 0x07, 0xc3}).exits == one(6, ExitKind::return_));
     // mov $0xc3c3c3c3,%eax; ret: not the bytes of the constant
@@ -87,15 +88,16 @@ TEST_CASE("x86: a function that never returns has no exit", "[function_exits]") 
 }
 
 TEST_CASE("x86: jumps within, out and to the entry", "[function_exits]") {
-    CHECK(x86({0xe9, 0, 1, 0, 0}).exits == one(0, ExitKind::tail_call));         // jmp far away
-    CHECK(x86({0xf2, 0xe9, 0, 1, 0, 0}).exits == one(0, ExitKind::tail_call));   // bnd jmp
-    CHECK(x86({0xeb, 0x80}).exits == one(0, ExitKind::tail_call));               // jmp, backwards
-    CHECK(x86({0xeb, 0x00, 0xc3}).exits == one(2, ExitKind::return_));           // jmp 1f; 1: ret
-    CHECK(x86({0xeb, 0x01, 0xc3}).exits == Exits{{kVaddr, ExitKind::tail_call},  // the first byte
-                                                 {kVaddr + 2, ExitKind::return_}});  // past the end
+    CHECK(x86({0xe9, 0, 1, 0, 0}).exits == one(0, ExitKind::tail_call));        // jmp far away
+    CHECK(x86({0xf2, 0xe9, 0, 1, 0, 0}).exits == one(0, ExitKind::tail_call));  // bnd jmp
+    CHECK(x86({0xeb, 0x80}).exits == one(0, ExitKind::tail_call));              // jmp, backwards
+    CHECK(x86({0xeb, 0x00, 0xc3}).exits == one(2, ExitKind::return_));          // jmp 1f; 1: ret
+    CHECK(x86({0xeb, 0x01, 0xc3}).exits ==
+          PartExits{{kVaddr, ExitKind::tail_call},      // the first byte
+                    {kVaddr + 2, ExitKind::return_}});  // past the end
     // je far away; ret; then jrcxz far away; ret
     CHECK(x86({0x0f, 0x84, 0, 1, 0, 0, 0xc3}).exits ==
-          Exits{{kVaddr, ExitKind::conditional_tail_call}, {kVaddr + 6, ExitKind::return_}});
+          PartExits{{kVaddr, ExitKind::conditional_tail_call}, {kVaddr + 6, ExitKind::return_}});
     CHECK(x86({0xe3, 0x70, 0xc3}).has(ExitKind::conditional_tail_call));
     // 1: dec %edi; jne 1b; ret
     const FunctionExits looped = x86({0xff, 0xcf, 0x75, 0xfc, 0xc3});
@@ -119,7 +121,7 @@ TEST_CASE("x86: indirect jumps to functions", "[function_exits]") {
           one(10, ExitKind::tail_call));
     // mov (%rdi),%rax; test %rax,%rax; jne 1f; ret; nop; 1: jmp *%rax
     CHECK(x86({0x48, 0x8b, 0x07, 0x48, 0x85, 0xc0, 0x75, 0x02, 0xc3, 0x90, 0xff, 0xe0}).exits ==
-          Exits{{kVaddr + 8, ExitKind::return_}, {kVaddr + 10, ExitKind::tail_call}});
+          PartExits{{kVaddr + 8, ExitKind::return_}, {kVaddr + 10, ExitKind::tail_call}});
     // call; add $8,%rsp; pop %rbx; jmp *%rax: what a call gave, behind an epilogue
     CHECK(x86({0xe8, 0, 0, 0, 0, 0x48, 0x83, 0xc4, 0x08, 0x5b, 0xff, 0xe0}).exits ==
           one(10, ExitKind::tail_call));
@@ -207,10 +209,10 @@ TEST_CASE("arm64: returns and jumps", "[function_exits]") {
     CHECK(arm({0xd4207d00}).exits.empty());                                   // brk #1000
     // cbz w0, away; b.ne away; tbnz w1, #3, away; ret
     CHECK(arm({0x34010000, 0x54010001, 0x37190001, 0xd65f03c0}).exits ==
-          Exits{{kVaddr, ExitKind::conditional_tail_call},
-                {kVaddr + 4, ExitKind::conditional_tail_call},
-                {kVaddr + 8, ExitKind::conditional_tail_call},
-                {kVaddr + 12, ExitKind::return_}});
+          PartExits{{kVaddr, ExitKind::conditional_tail_call},
+                    {kVaddr + 4, ExitKind::conditional_tail_call},
+                    {kVaddr + 8, ExitKind::conditional_tail_call},
+                    {kVaddr + 12, ExitKind::return_}});
     // 1: subs w0, w0, #1; b.ne 1b; ret
     CHECK(arm({0x71000400, 0x54ffffe1, 0xd65f03c0}).jumps_to_entry);
 }
