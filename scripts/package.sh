@@ -60,11 +60,16 @@ if [ "$arch" != "$(dpkg --print-architecture)" ]; then
     }
     options=(-D "CPACK_DEBIAN_PACKAGE_DEPENDS=${needs#*Depends=}, adduser")
 fi
-for generator in DEB RPM; do
-    cpack -G $generator --config "$build/CPackConfig.cmake" -B "$work/packages" "${options[@]}" >"$work/log" 2>&1 || {
-        tail -n 30 "$work/log" >&2
-        exit 1
+pack() { # pack GENERATOR
+    cpack -G "$1" --config "$build/CPackConfig.cmake" -B "$work/packages/$1" "${options[@]}" >"$work/log.$1" 2>&1 || {
+        tail -n 30 "$work/log.$1" >&2
+        return 1
     }
-done
-cp "$work"/packages/*.deb "$work"/packages/*.rpm "$out/"
+}
+pack DEB &
+deb=$!
+failed=0
+pack RPM || failed=$?
+wait "$deb" && [ "$failed" = 0 ] || exit 1
+cp "$work"/packages/DEB/*.deb "$work"/packages/RPM/*.rpm "$out/"
 (cd "$out" && sha256sum -- *.tar.gz *.deb *.rpm *.spdx.json >SHA256SUMS)

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <ranges>
 #include <sstream>
 #include <stdexcept>
 
@@ -68,13 +69,19 @@ Sample parse(const std::string &line) {
     return sample;
 }
 
-bool matches(const Sample &sample, const std::string &name, const Labels &labels) {
-    return sample.name == name && std::ranges::all_of(labels, [&](const auto &label) {
-               const auto own = sample.labels.find(label.first);
-               // An empty label is no label.
-               return own == sample.labels.end() ? label.second.empty()
-                                                 : own->second == label.second;
-           });
+bool has_labels(const Sample &sample, const Labels &labels) {
+    return std::ranges::all_of(labels, [&](const auto &label) {
+        const auto own = sample.labels.find(label.first);
+        // An empty label is no label.
+        return own == sample.labels.end() ? label.second.empty() : own->second == label.second;
+    });
+}
+
+// Those of this name that have these labels, of samples that are sorted by name.
+auto matching(const std::vector<Sample> &samples, const std::string &name, const Labels &labels) {
+    return std::ranges::equal_range(samples, name, {}, &Sample::name) |
+           std::views::filter(
+               [&labels](const Sample &sample) { return has_labels(sample, labels); });
 }
 
 }  // namespace
@@ -108,25 +115,24 @@ Page::Page(const std::string &text) {
             samples_.push_back(parse(line));
         }
     }
+    std::ranges::stable_sort(samples_, {}, &Sample::name);
 }
 
 std::vector<Sample> Page::samples(const std::string &name, const Labels &labels) const {
-    std::vector<Sample> found;
-    std::ranges::copy_if(samples_, std::back_inserter(found),
-                         [&](const Sample &sample) { return matches(sample, name, labels); });
-    return found;
+    auto found = matching(samples_, name, labels);
+    return {found.begin(), found.end()};
 }
 
 double Page::sum(const std::string &name, const Labels &labels) const {
     double sum = 0;
-    for (const Sample &sample : samples(name, labels)) {
+    for (const Sample &sample : matching(samples_, name, labels)) {
         sum += sample.value;
     }
     return sum;
 }
 
 bool Page::has(const std::string &name, const Labels &labels) const {
-    return !samples(name, labels).empty();
+    return !matching(samples_, name, labels).empty();
 }
 
 }  // namespace harness

@@ -356,11 +356,13 @@ TEST_CASE("the page stays small and harmless whatever the processes are called",
                            .events = 1,
                            .lost = {{hostile, 1}},
                            .rate = {}});
-    all.libraries.assign(10'000, {.path = hostile,
-                                  .build = hostile,
-                                  .processes = 1,
-                                  .attached = {{hostile, 1}},
-                                  .problems = {{hostile, hostile}}});
+    // More than are listed; those after them are short, or they would take gigabytes.
+    all.libraries.assign(max_libraries + 10, {.path = hostile,
+                                              .build = hostile,
+                                              .processes = 1,
+                                              .attached = {{hostile, 1}},
+                                              .problems = {{hostile, hostile}}});
+    all.libraries.resize(10'000);
     auto &memory = *all.overview.memory;
     const processes::ProcessNames hostile_names = {.comm = hostile,
                                                    .script = hostile,
