@@ -7,6 +7,7 @@
 #   scripts/setup.sh --packages  the same, and what makes packages and images
 #   scripts/setup.sh --packages-arm64  the same, and what makes them for arm64, on amd64
 #   scripts/setup.sh --demo      packages and sources for the build, and the servers of scripts/demo.sh
+#   scripts/setup.sh --core      the same as --demo, and what `make test` needs
 #   scripts/setup.sh --tests     all of it, and the servers and tools that the tests use
 #   scripts/setup.sh --arm64     all of it, and what builds for arm64 and runs the tests there, emulated
 #
@@ -15,6 +16,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+with_core=no
 with_tests=no
 with_packages=no
 with_servers=no
@@ -23,8 +25,9 @@ case ${1:-} in
 --packages) with_packages=yes ;;
 --packages-arm64) with_packages=yes with_arm64=yes ;;
 --demo) with_servers=yes ;;
---tests) with_tests=yes with_packages=yes with_servers=yes ;;
---arm64) with_tests=yes with_packages=yes with_servers=yes with_arm64=yes ;;
+--core) with_core=yes with_servers=yes ;;
+--tests) with_core=yes with_tests=yes with_packages=yes with_servers=yes ;;
+--arm64) with_core=yes with_tests=yes with_packages=yes with_servers=yes with_arm64=yes ;;
 esac
 
 say() { # say SENTENCE...
@@ -59,10 +62,12 @@ packages="cmake ninja-build g++ pkg-config curl patch xz-utils clang-19 llvm-19
 newer="libbpf-dev bpftool linux-libc-dev"
 [ $with_packages = no ] || packages="$packages dpkg-dev file python3 binutils rpm umoci"
 [ $with_servers = no ] || packages="$packages python3"
-if [ $with_tests = yes ]; then
+if [ $with_core = yes ]; then
     newer="$newer catch2"
-    packages="$packages make ca-certificates clang-format-19 clang-tidy-19 libclang-rt-19-dev python3 python3-yaml
-        iproute2 util-linux procps libc6-dbg openssl systemd mandoc lintian rpmlint crun
+    packages="$packages python3-yaml iproute2 util-linux procps libc6-dbg openssl systemd mandoc"
+fi
+if [ $with_tests = yes ]; then
+    packages="$packages make ca-certificates clang-format-19 clang-tidy-19 libclang-rt-19-dev lintian rpmlint crun
         libbenchmark-dev chromium fonts-dejavu-core default-jdk-headless"
     # What makes the manifests from the chart, and checks them against Kubernetes' API.
     packages="$packages golang-go golang-github-masterminds-sprig-dev golang-k8s-sigs-yaml-dev python3-jsonschema"

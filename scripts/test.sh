@@ -1,14 +1,15 @@
 #!/bin/bash
 # Installs what is missing, builds, and runs the tests; a failure in one part does not hide the others.
 #
-#   scripts/test.sh               all tests but the long ones, formatting, and the address sanitizer
-#   LABEL=all scripts/test.sh     everything: what CI runs. The long ones are the modes multi and perf, guests
-#                                 with other kernels, the benchmarks, the thread sanitizer, and a
-#                                 compilation without precompiled headers
+#   scripts/test.sh               whether the product works, in minutes: the unit tests, each probe against its
+#                                 stand-in in one attach mode, and the way to a real Prometheus
+#   LABEL=all scripts/test.sh     everything: what CI runs. Also all other tests of the release build, in each attach
+#                                 mode, the guests with other kernels, the benchmarks, packages, formatting, both
+#                                 sanitizers, and a compilation without a unity build
 #   LABEL=quick scripts/test.sh   only the tests of one label, from the release build: quick (no
-#                                 privileges), kernel (root and BPF), e2e (also servers), long, vm (the
-#                                 guests, which are among the long ones), or perf: the tests that take a
-#                                 minute and more by perf events, which no other label includes
+#                                 privileges), core (what the default adds to them), kernel (root and BPF), e2e
+#                                 (also servers), long, vm (the guests, which are among the long ones), or perf: the
+#                                 tests that take a minute and more by perf events, which no other label includes
 #   LABEL=arm64 scripts/test.sh   builds for arm64 instead, and runs what it built emulated (tests/arm64)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +17,6 @@ label=${LABEL:-}
 sanitizers=
 preset=release
 case $label in
-'') sanitizers=asan ;;
 all) sanitizers='asan tsan' ;;
 arm64) preset=arm64 ;;
 esac
@@ -44,8 +44,9 @@ tests_of() { # tests_of PRESET [OPTION...]: as root, except what needs no privil
     local run=(ctest --test-dir "$tests" --output-on-failure --no-tests=error --parallel "$jobs" "${@:2}")
     if [ "$1" = "$preset" ]; then
         case $label in
-        '') run+=(--label-exclude '^(long|perf)$') ;;
+        '') run+=(--label-regex '^(quick|core)$' --label-exclude '^slow$') ;;
         all | arm64) ;;
+        kernel | e2e) run+=(--label-regex "^($label|core)\$") ;;
         *) run+=(--label-regex "^($label)\$") ;;
         esac
         # As on a workstation in use, beside another program and another exporter; ALONE=1 leaves them away.
@@ -104,16 +105,12 @@ failures_in() { # failures_in LOG
         END { tell() }' "$1"
 }
 
-# As Debian has it, and bare containers and virtual machines have not.
-mount_tracefs() {
-    local as_root=
-    [ "$(id -u)" -eq 0 ] || as_root=sudo
-    [ -e /sys/kernel/tracing/events ] || $as_root mount -t tracefs tracefs /sys/kernel/tracing ||
-        echo "test: no tracefs, without which DMA fences cannot be seen" >&2
-}
-
-case $label in arm64) scripts/setup.sh --arm64 ;; *) scripts/setup.sh --tests ;; esac
-case $label in quick | arm64) ;; *) mount_tracefs ;; esac
+case $label in
+'' | quick | core) scripts/setup.sh --core ;;
+arm64) scripts/setup.sh --arm64 ;;
+*) scripts/setup.sh --tests ;;
+esac
+case $label in quick | arm64) ;; *) scripts/tracefs.sh ;; esac
 mkdir -p "$logs"
 rm -f "$logs"/*.log
 touch "$logs/started"
@@ -121,7 +118,8 @@ touch "$logs/started"
 cmake --preset "$preset"
 targets=(all)
 case $label in
-all | long) targets+=(bench) ;; # which only a long test runs
+all) targets+=(bench bpf_architectures bench_bpf_architectures) ;;
+long) targets+=(bench) ;; # which only a long test runs
 esac
 cmake --build --preset "$preset" --parallel "$jobs" --target "${targets[@]}"
 # Groups of processes that run beside the tests, and end with this.
