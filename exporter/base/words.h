@@ -19,7 +19,7 @@ namespace gpusnoop {
     return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
 }
 
-// The text up to the separator or the end, and takes both from `rest`.
+// Removes the text up to the next separator, and the separator, from `rest`. Returns the text.
 constexpr std::string_view take_until(std::string_view &rest, char separator) {
     const std::size_t found = rest.find(separator);
     const std::string_view part = rest.substr(0, found);

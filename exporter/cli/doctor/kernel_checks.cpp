@@ -111,7 +111,9 @@ Finding dma_fence(const Btf &types) {
         finding.found = fields.error().message;
         finding.costs = is_unsupported(fields.error()) ? "the probe fence is unsupported"
                                                        : "the probe fence fails";
-        finding.remedy = std::string(ebpf::mount_tracefs) + ", or fence: {enabled: false}";
+        const bool can_mount = finding.found.find(ebpf::mount_tracefs) != std::string::npos;
+        finding.remedy = (can_mount ? std::string(ebpf::mount_tracefs) + ", or " : "") +
+                         "fence: {enabled: false}";
     }
     return finding;
 }
