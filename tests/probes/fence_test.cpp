@@ -167,6 +167,15 @@ TEST_CASE("the probe of fences is up, or says why not", "[kernel][core]") {
     }
 }
 
+TEST_CASE("where tracefs is not mounted, the probe of fences says how to mount it", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(fence_config("{}"), {"unshare", "--mount", "sh", "-c",
+                                                 "umount -a -t tracefs; exec \"$@\"", "sh"});
+    CHECK(state_of(exporter.scrape(), "fence") == "unsupported");
+    CHECK(http(exporter.port(), "/").body.find("mount -t tracefs") != std::string::npos);
+    CHECK(exporter.log().find("level=ERROR") == std::string::npos);
+}
+
 TEST_CASE("each event of a fence is a line of the trace", "[.guest]") {
     require_vgem();
     TestModule().command("contexts");  // their numbers have more than 32 bits from now on
