@@ -1,11 +1,17 @@
 #!/bin/bash
-# Checks that each source of exporter/ includes what it uses: compiles it without precompiled headers (the preset plain),
-# for its errors only.
+# Checks that each source of exporter/ includes the headers that it uses: parses it by itself, for its errors only.
+#
+#   scripts/headers.sh plain   finds every missing header: 2 seconds of CPU time a file
+#   scripts/headers.sh dev     with the precompiled headers of the preset dev, which hides a missing header of the
+#                              standard library: a third of the time
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cmake --preset plain
-cmake --build --preset plain --parallel "$(nproc)" --target bpf_skeletons
-cd build/plain
+preset=${1:-plain}
+cmake --preset "$preset"
+targets=(bpf_skeletons)
+[ "$preset" = plain ] || targets+=(exporter/CMakeFiles/exporter_core.dir/cmake_pch.hxx.gch)
+cmake --build --preset "$preset" --parallel "$(nproc)" --target "${targets[@]}"
+cd "build/$preset"
 python3 - <<'END' | xargs -0 -n 1 -P "$(nproc)" sh -ec
 import json
 

@@ -88,7 +88,7 @@ metrics_page() { # docs/metrics.md is what the program says of itself
 
 build_others() {
     local sanitizer
-    [ "$label" != all ] || scripts/headers.sh
+    scripts/headers.sh dev
     for sanitizer in $sanitizers; do
         cmake --preset "$sanitizer"
         fixed_addresses cmake --build --preset "$sanitizer" --parallel "$jobs" --target unit_tests
@@ -105,47 +105,72 @@ failures_in() { # failures_in LOG
         END { tell() }' "$1"
 }
 
-case $label in
-'' | quick | core) scripts/setup.sh --core ;;
-arm64) scripts/setup.sh --arm64 ;;
-*) scripts/setup.sh --tests ;;
-esac
-case $label in quick | arm64) ;; *) scripts/tracefs.sh ;; esac
-mkdir -p "$logs"
-rm -f "$logs"/*.log
-touch "$logs/started"
-
-cmake --preset "$preset"
-targets=(all)
-case $label in
-all) targets+=(bench bpf_architectures bench_bpf_architectures) ;;
-long) targets+=(bench) ;; # which only a long test runs
-esac
-cmake --build --preset "$preset" --parallel "$jobs" --target "${targets[@]}"
 # Groups of processes that run beside the tests, and end with this.
 beside=()
 trap 'for group in "${beside[@]}"; do kill -TERM -- "-$group" 2>/dev/null || true; done' EXIT
-# Many of the tests wait most of the time, which the other builds use.
-if [ -n "$sanitizers" ]; then
-    setsid nice -n 19 bash -c "$(declare -f fixed_addresses build_others)
-set -euo pipefail; jobs=$jobs; label=$label; sanitizers='$sanitizers'; build_others" \
-        >"$logs/other-builds.log" 2>&1 &
-    other_builds=$!
-    beside+=("$other_builds")
-fi
+in_background() { # in_background LOG COMMAND...: in a process group of its own, which is $started
+    local log=$logs/$1.log
+    shift
+    set -m
+    "$@" </dev/null >"$log" 2>&1 &
+    set +m
+    started=$!
+    beside+=("$started")
+}
+build() { # build [TARGET...]: also everything that is built by default
+    cmake --preset "$preset"
+    cmake --build --preset "$preset" --parallel "$jobs" --target all "$@"
+}
+
+mkdir -p "$logs"
+rm -f "$logs"/*.log
+touch "$logs/started"
+case $label in
+'' | quick | core) scripts/setup.sh --core ;;
+arm64) scripts/setup.sh --arm64 ;;
+all)
+    # On a terminal, ask before anything is installed. Otherwise build while the test tools are installed.
+    if [ -t 0 ]; then scripts/setup.sh --tests; else scripts/setup.sh --core; fi
+    ;;
+*) scripts/setup.sh --tests ;;
+esac
+case $label in quick | arm64) ;; *) scripts/tracefs.sh ;; esac
+
 case $label in
 all)
-    part release-tests tests_of release --label-exclude '^(vm|perf|e2e)$'
-    # Each of both keeps less than half of the CPUs busy.
-    set -m
-    label=vm tests_of release </dev/null >"$logs/guest-tests.log" 2>&1 &
-    set +m
-    guests=$!
-    beside+=("$guests")
-    part e2e-tests tests_of release --label-regex '^e2e$'
-    printf '\n== guest-tests\n'
-    wait "$guests" || failed+=(guest-tests)
-    cat "$logs/guest-tests.log"
+    in_background setup scripts/setup.sh --tests
+    build
+    wait "$started" || { cat "$logs/setup.log" && exit 1; }
+    build bench bpf_architectures bench_bpf_architectures
+    ;;
+long) build bench ;; # which only a long test runs
+*) build ;;
+esac
+case $label in
+all)
+    # The tests of the release trace the machine, one at a time, and mostly wait. The guests use the CPU time that
+    # this leaves, then the other builds and their tests.
+    beside_release() {
+        local result=0 sanitizer
+        label=vm tests_of release >"$logs/guest-tests.log" 2>&1 || result=1
+        renice -n 19 "$$" >/dev/null
+        build_others >"$logs/other-builds.log" 2>&1 || { tail -n 40 "$logs/other-builds.log" && return 1; }
+        for sanitizer in $sanitizers; do
+            tests_of "$sanitizer" >"$logs/$sanitizer-tests.log" 2>&1 || result=1
+        done
+        return $result
+    }
+    in_background beside bash -c "$(declare -f fixed_addresses tests_of second_run build_others beside_release)
+set -euo pipefail; jobs=$jobs label=$label preset=$preset logs=$logs sanitizers='$sanitizers'; beside_release"
+    beside_release=$started
+    part release-tests tests_of release --label-exclude '^(vm|perf)$'
+    part formatting formatting
+    part metrics-page metrics_page
+    wait "$beside_release" || failed+=(beside)
+    for log in "$logs"/{beside,guest-tests,other-builds,asan-tests,tsan-tests}.log; do
+        printf '\n== %s\n' "$(basename "$log" .log)"
+        [ ! -f "$log" ] || cat "$log"
+    done
     ;;
 long)
     part release-tests tests_of release --label-exclude '^(vm|perf)$'
@@ -153,19 +178,6 @@ long)
     ;;
 *) part "$preset-tests" tests_of "$preset" ;;
 esac
-
-if [ -n "$sanitizers" ]; then
-    part formatting formatting
-    part metrics-page metrics_page
-    if wait "$other_builds"; then
-        for sanitizer in $sanitizers; do
-            part "$sanitizer-tests" tests_of "$sanitizer"
-        done
-    else
-        tail -n 40 "$logs/other-builds.log"
-        failed+=(other-builds)
-    fi
-fi
 
 printf '\n== summary\n'
 for log in "$logs"/*-tests.log; do

@@ -5,7 +5,7 @@
 #   scripts/vm.sh KERNEL                    the tests of tests/vm/suite.sh
 #   scripts/vm.sh KERNEL COMMAND [WORD...]  that command, in the folder build/release, or build/arm64
 #
-# KERNEL is 6.1, 6.12 or newest; with -preempt behind it, fully preemptible. Or it is arm64-6.12,
+# KERNEL is 6.1, 6.12 or newest. Or it is arm64-6.12,
 # arm64-newest, or arm64-16k: 6.12 with pages of 16 KiB. The guest is given SECONDS_LIMIT seconds (300).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -17,9 +17,9 @@ name=$1
 shift
 limit=${SECONDS_LIMIT:-300}
 boot_limit=60
-kernel=.deps/vm/${name%-preempt}
+kernel=.deps/vm/$name
 if [ ! -f "$kernel/release" ]; then
-    echo "vm: there is no kernel \"${name%-preempt}\" in .deps/vm: run scripts/setup.sh --tests, or --arm64" >&2
+    echo "vm: there is no kernel \"$name\" in .deps/vm: run scripts/setup.sh --tests, or --arm64" >&2
     exit 2
 fi
 case $PWD/ in /tmp/* | /run/* | /var/tmp/*)
@@ -27,12 +27,10 @@ case $PWD/ in /tmp/* | /run/* | /var/tmp/*)
     exit 2
     ;;
 esac
-options=
-[ "${name%-preempt}" = "$name" ] || options=preempt=full
 build=build/release
 case $name in arm64-*) build=build/arm64 boot_limit=180 ;; esac
 
-tests/vm/prepare.sh "${name%-preempt}"
+tests/vm/prepare.sh "$name"
 run=$(mktemp -d)
 guest=
 end() {
@@ -47,11 +45,11 @@ if [ $# -eq 0 ]; then set -- "$PWD/tests/vm/suite.sh" "$name"; fi
 mkdir "$run/archive"
 {
     echo 'ip link set lo up'
-    echo "export GPUSNOOP_VM=$name GPUSNOOP_TEST_MODULE=$PWD/build/vm/${name%-preempt}/gpusnoop_test.ko"
+    echo "export GPUSNOOP_VM=$name GPUSNOOP_TEST_MODULE=$PWD/build/vm/$name/gpusnoop_test.ko"
     printf 'cd %q\n' "$PWD/$build"
     printf '%q ' "$@"
 } >"$run/archive/command"
-(cd "$run/archive" && echo command | cpio --quiet -o -H newc) | cat "build/vm/${name%-preempt}/initrd.cpio" - >"$run/initrd"
+(cd "$run/archive" && echo command | cpio --quiet -o -H newc) | cat "build/vm/$name/initrd.cpio" - >"$run/initrd"
 
 # Emulated only: KVM inside of a virtual machine is not to be relied on.
 boot() {
@@ -67,7 +65,7 @@ boot_amd64() {
         -object memory-backend-ram,id=memory0,size=1G -numa node,nodeid=0,cpus=0,memdev=memory0 \
         -object memory-backend-ram,id=memory1,size=1G -numa node,nodeid=1,cpus=1,memdev=memory1 \
         -nodefaults -display none -no-reboot -kernel "$kernel/vmlinuz" -initrd "$run/initrd" \
-        -append "console=ttyS0 loglevel=4 panic=-1 mitigations=off $options" \
+        -append "console=ttyS0 loglevel=4 panic=-1 mitigations=off" \
         -serial "file:$run/console" -serial "file:$run/output" \
         -fsdev local,id=hostroot,path=/,security_model=none,readonly=on,multidevs=remap \
         -device virtio-9p-pci,fsdev=hostroot,mount_tag=hostroot,addr=0x4 \
@@ -80,7 +78,7 @@ boot_arm64() {
     mkdir -p ".deps/arm64/root$PWD"
     exec setpriv --pdeathsig KILL qemu-system-aarch64 -accel tcg,thread=multi -cpu max,pauth-impdef=on -machine virt -smp 2 -m 2048 \
         -nodefaults -display none -no-reboot -kernel "$kernel/vmlinuz" -initrd "$run/initrd" \
-        -append "console=ttyAMA0 loglevel=4 panic=-1 mitigations=off checkout=$PWD $options" \
+        -append "console=ttyAMA0 loglevel=4 panic=-1 mitigations=off checkout=$PWD" \
         -serial "file:$run/console" -device virtio-serial-pci -chardev "file,id=output,path=$run/output" \
         -device virtconsole,chardev=output \
         -fsdev "local,id=hostroot,path=$PWD/.deps/arm64/root,security_model=none,readonly=on,multidevs=remap" \
@@ -109,7 +107,7 @@ if [ -z "$guest" ]; then
     echo "vm: kernel $name did not boot" >&2
     exit 1
 fi
-echo "vm: kernel $(cat "$kernel/release") $options booted in $((SECONDS - try_began)) s"
+echo "vm: kernel $(cat "$kernel/release") booted in $((SECONDS - try_began)) s"
 
 tail --pid="$guest" --sleep-interval=0.2 -n +1 -f "$run/output" | grep --line-buffered -v '^guest: ready$' &
 reader=$!

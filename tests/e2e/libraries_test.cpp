@@ -84,9 +84,10 @@ TEST_CASE("a library that a program opens late is attached to", "[e2e]") {
     check_outstanding(page, truths.front());
 }
 
-TEST_CASE("a library that is replaced while programs run is attached to again", "[e2e][modes]") {
+TEST_CASE("a library that is replaced while programs run is attached to again",
+          "[e2e][modes][slow-by-perf]") {
     require_bpf();
-    const std::string mode = GENERATE(from_range(attach_modes({"session", "perf"})));
+    const std::string mode = GENERATE(from_range(attach_modes({"session", "multi", "perf"})));
     CAPTURE(mode);
     const TemporaryDirectory directory;
     fs::copy_file(libraries_original, directory / name);

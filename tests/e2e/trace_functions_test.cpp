@@ -128,7 +128,7 @@ TEST_CASE("every call of a configured function is a line", "[e2e][modes]") {
 }
 
 TEST_CASE("with entries, a call is told when it begins, and both lines have one id",
-          "[e2e][modes]") {
+          "[e2e]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -231,7 +231,7 @@ TEST_CASE("a trace can be of slow calls only", "[e2e]") {
     }
 }
 
-TEST_CASE("a stack leads to the caller of a function", "[e2e][modes]") {
+TEST_CASE("a stack leads to the caller of a function", "[e2e]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -256,7 +256,7 @@ TEST_CASE("pins are one exporter's, and unpin removes them", "[kernel]") {
 }
 
 TEST_CASE("by default, pins outlive a crash and a restart of a supervised exporter, but no stop",
-          "[kernel][modes][slow-by-perf]") {
+          "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -128,7 +128,7 @@ probes::TargetsConfig followed_named(const std::string &comm) {
 }  // namespace
 
 TEST_CASE("a process is followed from its first CUDA call on, and what it starts then",
-          "[kernel][modes][slow-by-perf]") {
+          "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -138,7 +138,7 @@ TEST_CASE("the operations of RCCL count as those of NCCL", "[kernel]") {
 }
 
 TEST_CASE("the page shows which rank is behind, and since when, until the communicator ends",
-          "[kernel][modes]") {
+          "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -264,7 +264,7 @@ TEST_CASE("slow calls are told with their arguments and who made them, to the pa
 }
 
 TEST_CASE("functions that a reload makes slow are told of as well, and others no more",
-          "[kernel][modes]") {
+          "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -69,7 +69,7 @@ std::uint64_t bytes_in(const Json &memory) {
 }  // namespace
 
 TEST_CASE("an ended process has its last CUDA call and the device memory that it held",
-          "[kernel][modes][slow-by-perf]") {
+          "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -197,7 +197,7 @@ TEST_CASE("the program after an exec has nothing of the one before", "[kernel]")
 }
 
 TEST_CASE("of threads that are killed at once, the one whose call began last counts",
-          "[kernel][modes][slow-by-perf]") {
+          "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -73,12 +73,11 @@ void check_documented(const std::vector<Json> &all, const Page &page, const Labe
 
 }  // namespace
 
-TEST_CASE("a launching thread's gaps are explained by what it did in them",
-          "[kernel][core][modes][slow-by-perf]") {
+TEST_CASE("a launching thread's gaps are explained by what it did in them", "[kernel][core]") {
     require_bpf();
     const TemporaryDirectory directory;
     const std::string sink = directory.path() / "gaps.jsonl";
-    const Exporter exporter(config(GENERATE(from_range(attach_modes()))) +
+    const Exporter exporter(host_time_config(GENERATE(from_range(attach_modes()))) +
                             "sinks: [{type: file, path: " + sink + ", events: launch_gaps}]\n");
     // The clocks of an emulated machine are wrong by a little at each step.
     const int steps = in_guest() ? 5 : 20;
@@ -186,7 +185,7 @@ TEST_CASE("a sink for launch gaps without the probe that finds them is said in t
 
 TEST_CASE("a gap ends with the next launch of any thread of the process", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     Process process = start(exporter, {"name", "turner", "turns", "20", "10", "wait"});
     process.signal(SIGUSR1);
     process.wait_for_output("waiting 2");
@@ -219,7 +218,7 @@ TEST_CASE("a gap ends with the next launch of any thread of the process", "[kern
 
 TEST_CASE("a wait says nothing of what another thread submits during it", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     std::vector<std::string> words = {"name",     "delegator", "launch", "inside",
                                       "allocate", "burn",      "1"};
     for (int i = 0; i < 10; i++) {
@@ -240,7 +239,7 @@ TEST_CASE("a wait says nothing of what another thread submits during it", "[kern
 
 TEST_CASE("a second wait begins a gap if another thread has submitted something", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     std::vector<std::string> words = {"name",     "rewaiter", "launch", "inside",
                                       "allocate", "burn",     "1"};
     for (int i = 0; i < 10; i++) {
@@ -267,7 +266,7 @@ TEST_CASE("a second wait begins a gap if another thread has submitted something"
 TEST_CASE("gaps and running time are of the GPU that is launched on", "[kernel]") {
     require_bpf();
     const GpuNode node(3);
-    const Exporter exporter(config("auto") + node.config());
+    const Exporter exporter(host_time_config("auto") + node.config());
     std::vector<std::string> words = {"name", "changer", "device", "0", "launch"};
     for (int i = 0; i < 5; i++) {
         const std::vector<std::string> step = {"sleep",  "3",      "launch", "device", "1",
@@ -312,7 +311,7 @@ TEST_CASE("gaps and running time are of the GPU that is launched on", "[kernel]"
 
 TEST_CASE("launches without a pause are gaps of the shortest kind", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     std::vector<std::string> words = {"name", "hurry"};
     words.insert(words.end(), 500, "launch");
     words.emplace_back("wait");
@@ -330,7 +329,7 @@ TEST_CASE("launches without a pause are gaps of the shortest kind", "[kernel]") 
 
 TEST_CASE("a gap whose record finds no room is counted, and is lost for the document", "[kernel]") {
     require_bpf();
-    Exporter exporter(without_company(config("auto")));
+    Exporter exporter(without_company(host_time_config("auto")));
     constexpr int launches = 1'600;
     std::vector<std::string> words = {"name", "flooder"};
     for (int i = 0; i < launches; i++) {
@@ -373,7 +372,8 @@ TEST_CASE("a trace of gaps has each that is explained, when it ends", "[kernel]"
     }
     Process process(words);
     process.wait_for_output("waiting 1");
-    Trace trace("gap", config("auto"), {"--comm=shown", "--min-duration=20ms", "--stack"});
+    Trace trace("gap", host_time_config("auto"),
+                {"--comm=shown", "--min-duration=20ms", "--stack"});
     process.signal(SIGUSR1);
     CHECK(process.wait() == 0);
     eventually("all gaps", [&] { return trace.calls().size() == 10; });

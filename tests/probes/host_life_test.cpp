@@ -43,7 +43,7 @@ void host_life_check_account(const Page &page) {
 }  // namespace
 
 TEST_CASE("every start, end and signal of followed processes is counted, by its cause",
-          "[kernel][core][modes][slow-by-perf]") {
+          "[kernel][core]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -91,7 +91,7 @@ void add_gpu(const fs::path &proc, const std::string &address) {
 TEST_CASE("a launching thread's CPU time is of the NUMA node that it ran on", "[kernel]") {
     require_bpf();
     const auto cpus = cpus_by_node();
-    const Exporter exporter(config(attach_modes().front()));
+    const Exporter exporter(host_time_config(attach_modes().front()));
     std::map<unsigned, Notes> notes;
     std::vector<Process> processes;
     for (const auto &[node, cpu] : cpus) {

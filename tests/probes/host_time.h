@@ -63,7 +63,7 @@ inline bool is_near(double counted, double truth, double stolen = 0) {
     return std::abs(counted - truth) <= 0.02 * truth + slack() + stolen;
 }
 
-inline std::string config(const std::string &mode) {
+inline std::string host_time_config(const std::string &mode) {
     return attached_by(mode) + "host: {read_interval: 1s, time: {enabled: true}}\n";
 }
 

@@ -188,10 +188,9 @@ void host_time_check_at_rest(const Exporter &exporter) {
 
 }  // namespace
 
-TEST_CASE("a launching thread's time is in the state that it spent it in",
-          "[kernel][core][modes][slow-by-perf]") {
+TEST_CASE("a launching thread's time is in the state that it spent it in", "[kernel][core]") {
     require_bpf();
-    const Exporter exporter(config(GENERATE(from_range(attach_modes()))));
+    const Exporter exporter(host_time_config(GENERATE(from_range(attach_modes()))));
     const TemporaryDirectory directory;
     const std::string file = (directory / "file").string();
     const Process bystander = start(exporter, {"name", "bystander"});
@@ -209,10 +208,9 @@ TEST_CASE("a launching thread's time is in the state that it spent it in",
     CHECK_FALSE(exporter.scrape().has(threads_gauge, {{"comm", "spender"}}));
 }
 
-TEST_CASE("a launching thread's time is in the phase of the CUDA call that it is in",
-          "[kernel][modes][slow-by-perf]") {
+TEST_CASE("a launching thread's time is in the phase of the CUDA call that it is in", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config(GENERATE(from_range(attach_modes()))));
+    const Exporter exporter(host_time_config(GENERATE(from_range(attach_modes()))));
     Process process =
         start(exporter,
               {"name", "phases", "launch",      "sleep", "50",  "inside", "launch",      "sleep",
@@ -229,7 +227,7 @@ TEST_CASE("a launching thread's time is in the phase of the CUDA call that it is
 TEST_CASE("a launching thread that wants a CPU is runnable as long as the kernel says",
           "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     Process process =
         start(exporter, {"name", "competes", "launch", "pin", "0", "compete", "600", "wait"});
     const Page page = check_cells(exporter, process, "competes");
@@ -238,7 +236,7 @@ TEST_CASE("a launching thread that wants a CPU is runnable as long as the kernel
 
 TEST_CASE("a launching thread is throttled as long as its cgroup is", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     const CpuCgroup cgroup;  // ends after the process
     Process process = start(
         exporter, {"name", "throttled", "launch", "wait", "pin", "0", "burn_wall", "1000", "wait"});
@@ -264,7 +262,7 @@ TEST_CASE("a launching thread is throttled as long as its cgroup is", "[kernel]"
 
 TEST_CASE("a hanging thread shows the state that it hangs in, until it is killed", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     Process process = start(exporter, {"name", "hanging", "launch", "hang"});
     const double began = now();
     process.signal(SIGUSR1);
@@ -286,7 +284,7 @@ TEST_CASE("a hanging thread shows the state that it hangs in, until it is killed
 
 TEST_CASE("a launching thread that is killed has its time in each state until then", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     const auto [step, state] =
         GENERATE(table<std::string, std::string>({{"sleep", "sleep"},
                                                   {"poll", "poll"},
@@ -317,7 +315,7 @@ TEST_CASE("a launching thread that is killed has its time in each state until th
 
 TEST_CASE("a launching thread's time is in its states in real time, too", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     Process process = start(exporter, {"name", "realtime", "launch", "realtime", "1", "burn", "200",
                                        "sleep", "100", "pipe", "120", "futex", "80", "wait"});
     (void)check_cells(exporter, process, "realtime");
@@ -329,7 +327,7 @@ TEST_CASE("a launching thread's time is in its states in real time, too", "[kern
 TEST_CASE("a thousand launching threads that come and go are counted, each until its end",
           "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     Process process = start(exporter, {"name", "crowd", "crowd", "1000", "2", "wait"});
     process.signal(SIGUSR1);
     process.wait_for_output("waiting 2");
@@ -349,7 +347,7 @@ TEST_CASE("a thousand launching threads that come and go are counted, each until
 
 TEST_CASE("an exec ends a launching thread's time, and the next program has its own", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     Process process = start(exporter, {"name", "before", "launch", "sleep", "100", "exec", "name",
                                        "after", "launch", "sleep", "200", "wait"});
     process.signal(SIGUSR1);

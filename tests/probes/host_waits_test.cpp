@@ -104,7 +104,7 @@ void finish(const Exporter &exporter, Process &process) {
 
 TEST_CASE("a launching thread's waits are those of all threads, too", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     const TemporaryDirectory directory;
     Process process = start(
         exporter, after({"name", "launches", "launch"}, all_waits((directory / "file").string())));
@@ -115,9 +115,9 @@ TEST_CASE("a launching thread's waits are those of all threads, too", "[kernel]"
     finish(exporter, process);
 }
 
-TEST_CASE("a worker waits as long as it has noted", "[kernel][modes][slow-by-perf]") {
+TEST_CASE("a worker waits as long as it has noted", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config(GENERATE(from_range(attach_modes()))));
+    const Exporter exporter(host_time_config(GENERATE(from_range(attach_modes()))));
     const TemporaryDirectory directory;
     Process process = start(exporter, after({"name", "loads", "launch", "worker"},
                                             all_waits((directory / "file").string())));
@@ -133,7 +133,7 @@ TEST_CASE("a worker waits as long as it has noted", "[kernel][modes][slow-by-per
 
 TEST_CASE("a thread that becomes a launching one keeps its waits", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     // Another thread makes it a GPU process, while this one is there already.
     Process process = start(exporter, {"name", "becomes", "delegate", "10", "wait", "pipe", "150",
                                        "socket", "50", "launch", "pipe", "200", "wait"});
@@ -158,7 +158,7 @@ TEST_CASE("a thread that becomes a launching one keeps its waits", "[kernel]") {
 TEST_CASE("a wait that is still open is shown, and ends with the worker that is killed in it",
           "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     Process process = start(exporter, {"name", "hangs", "launch", "worker", "pipe", "60000"});
     process.signal(SIGUSR1);
     double last = 0;
@@ -175,7 +175,7 @@ TEST_CASE("a wait that is still open is shown, and ends with the worker that is 
 
 TEST_CASE("a worker that becomes another program begins to count again", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     Process process = start(exporter, {"name", "first", "launch", "worker", "pipe", "100", "exec",
                                        "socket", "150", "wait"});
     process.signal(SIGUSR1);
@@ -200,7 +200,7 @@ TEST_CASE("a worker that becomes another program begins to count again", "[kerne
 
 TEST_CASE("a worker is throttled as long as its cgroup is", "[kernel]") {
     require_bpf();
-    const Exporter exporter(config("auto"));
+    const Exporter exporter(host_time_config("auto"));
     const CpuCgroup cgroup;  // ends after the process
     Process process = start(exporter, {"name", "limits", "launch", "wait", "worker", "pin", "0",
                                        "burn_wall", "1000", "wait"});

@@ -19,7 +19,7 @@ using namespace harness;
 namespace fs = std::filesystem;
 
 TEST_CASE("workloads of python3 have rows of their own, by script, job, container and unit",
-          "[modes][slow-by-perf]") {
+          "") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -86,7 +86,7 @@ TEST_CASE("workloads of python3 have rows of their own, by script, job, containe
     }
 }
 
-TEST_CASE("a script is named whatever its name is, and where it lies", "[modes][slow-by-perf]") {
+TEST_CASE("a script is named whatever its name is, and where it lies", "") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -119,7 +119,7 @@ TEST_CASE("a script is named whatever its name is, and where it lies", "[modes][
     check("line.py", {"-c", "import os, sys; os.execv(sys.argv[1], sys.argv[1:])", line});
 }
 
-TEST_CASE("an exec from one script to another ends the first one's rows", "[modes][slow-by-perf]") {
+TEST_CASE("an exec from one script to another ends the first one's rows", "") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -140,7 +140,7 @@ TEST_CASE("an exec from one script to another ends the first one's rows", "[mode
 }
 
 TEST_CASE("arguments that are not in memory name no script, and all is counted",
-          "[modes][slow-by-perf]") {
+          "") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -88,7 +88,7 @@ constexpr const char *python_group = R"(
 }  // namespace
 
 TEST_CASE("what a program does between USDT probes is counted, with semaphores and without",
-          "[kernel][core][modes]") {
+          "[kernel][core]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -136,7 +136,7 @@ TEST_CASE("a file without a USDT probe is a failure of its own, and its function
     CHECK(exporter.log().find("marked:gc__start") != std::string::npos);
 }
 
-TEST_CASE("USDT probes come and go with a reload", "[kernel][modes]") {
+TEST_CASE("USDT probes come and go with a reload", "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -164,7 +164,7 @@ TEST_CASE("USDT probes come and go with a reload", "[kernel][modes]") {
     CHECK(calls(page, "marked", "guarded") == passed.at("guarded").calls);
 }
 
-TEST_CASE("a thread between USDT probes is in a call that has not returned", "[kernel][modes]") {
+TEST_CASE("a thread between USDT probes is in a call that has not returned", "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -185,7 +185,7 @@ TEST_CASE("a thread between USDT probes is in a call that has not returned", "[k
 }
 
 TEST_CASE("garbage collections of Python are those that it tells its callbacks",
-          "[kernel][modes]") {
+          "[kernel]") {
     require_bpf();
     const std::string python = python_with_probes();
     const std::string mode = GENERATE(from_range(attach_modes()));
@@ -231,7 +231,7 @@ signal.pause()
 }
 
 TEST_CASE("waits for the GIL are the time that a thread neither ran nor waited for a CPU",
-          "[kernel][modes]") {
+          "[kernel]") {
     require_bpf();
     const std::string python = python_with_probes();
     const std::string mode = GENERATE(from_range(attach_modes()));
@@ -286,7 +286,7 @@ signal.pause()
     CHECK(waited <= 1.02 * (wall - ran) / 1e9 + 0.1);
 }
 
-TEST_CASE("garbage collections of Java are those of its own beans", "[kernel][modes]") {
+TEST_CASE("garbage collections of Java are those of its own beans", "[kernel]") {
     require_bpf();
     const Finished found = run({"sh", "-c", "readlink -f \"$(command -v java)\""});
     const fs::path home = fs::path(found.output).parent_path().parent_path();
