@@ -28,6 +28,7 @@ void add_transfers(Map &map, const Key &key, const GraphContent::Transfers &more
 GraphContent::GraphContent(const GraphContent &other) : budget_(other.budget_) {
     if (!other.is_known_ || !budget_->has_room_for(other.size())) {
         is_known_ = false;
+        hides_disabled_ = other.has_disabled();
         return;
     }
     has_unnamed_ = other.has_unnamed_;
@@ -45,6 +46,7 @@ std::shared_ptr<GraphContent> GraphContent::clone() const {
 }
 
 void GraphContent::forget() {
+    hides_disabled_ = has_disabled();
     budget_->give_back(size());
     is_known_ = false;
     launches_ = {};
@@ -144,6 +146,7 @@ void GraphContent::put_node(std::uint64_t handle, Node node) {
         add(node.work);
     }
     has_unnamed_ = had_unnamed;
+    hides_disabled_ = hides_disabled_ || (!is_known_ && !node.is_enabled);
     change(1, [&] { nodes_.insert_or_assign(handle, std::move(node)); });
 }
 
@@ -180,6 +183,11 @@ void GraphContent::enable_node(std::uint64_t node, bool is_enabled) {
     change(entries_of(work), [&] { count(work, is_enabled ? Sign::plus : Sign::minus); });
 }
 
+void GraphContent::enable_unnamed(bool is_enabled) {
+    forget();
+    hides_disabled_ = hides_disabled_ || !is_enabled;
+}
+
 std::vector<GraphContent::NodePtr> GraphContent::in_order() const {
     std::vector<NodePtr> nodes;
     for (const auto &[handle, node] : nodes_) {
@@ -189,12 +197,37 @@ std::vector<GraphContent::NodePtr> GraphContent::in_order() const {
     return nodes;
 }
 
-void GraphContent::update(const GraphContent &other) {
+bool GraphContent::has_disabled() const {
+    return hides_disabled_ ||
+           std::ranges::any_of(nodes_, [](const auto &node) { return !node.second.is_enabled; });
+}
+
+// CUDA pairs nodes by their edges, which are not known here. Nodes of the same graph pair with
+// themselves. Those of other graphs are paired in the order in which they were added, unless it
+// then depends on the order what a disabled node does.
+bool GraphContent::pairs_with(const GraphContent &other) const {
+    const auto handle = [](const NodePtr &node) { return node.first; };
     const auto does = [](const NodePtr &node) { return node.second->work.does; };
+    if (!is_known_ || !other.is_known_ || has_unnamed_ || other.has_unnamed_) {
+        return false;
+    }
     const std::vector<NodePtr> own = in_order();
     const std::vector<NodePtr> others = other.in_order();
-    if (is_known_ && other.is_known_ && !has_unnamed_ && !other.has_unnamed_ &&
-        std::ranges::equal(own, others, {}, does, does)) {
+    if (!std::ranges::equal(own, others, {}, does, does)) {
+        return false;
+    }
+    std::map<cuda_node, bool> enabled;
+    return std::ranges::equal(own, others, {}, handle, handle) ||
+           std::ranges::all_of(own, [&](const NodePtr &node) {
+               const bool is_enabled = node.second->is_enabled;
+               return enabled.try_emplace(does(node), is_enabled).first->second == is_enabled;
+           });
+}
+
+void GraphContent::update(const GraphContent &other) {
+    if (pairs_with(other)) {
+        const std::vector<NodePtr> own = in_order();
+        const std::vector<NodePtr> others = other.in_order();
         std::vector<std::pair<std::uint64_t, GraphWork>> works;
         for (std::size_t i = 0; i < own.size(); i++) {
             works.emplace_back(own[i].first, others[i].second->work);
@@ -205,8 +238,10 @@ void GraphContent::update(const GraphContent &other) {
         return;
     }
     forget();
-    is_known_ = true;
-    add(other);
+    if (!hides_disabled_ && other.is_known_) {
+        is_known_ = true;
+        add(other);
+    }
 }
 
 }  // namespace gpusnoop::probes

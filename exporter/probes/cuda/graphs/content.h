@@ -69,10 +69,13 @@ public:
     // Of a node that it has.
     void set_node(std::uint64_t node, GraphWork work);
     void enable_node(std::uint64_t node, bool is_enabled);
+    // The same of a node that it does not know: it may also be disabled after an update.
+    void enable_unnamed(bool is_enabled);
     void remove_node(std::uint64_t node);
     [[nodiscard]] const auto &nodes() const { return nodes_; }
     // Does from now on what the other does, with its own nodes: CUDA pairs the nodes of two graphs
-    // of the same shape.
+    // of the same shape. Disabled nodes stay disabled. If it is not known which of the other's
+    // nodes these are, the content is unknown.
     void update(const GraphContent &other);
 
     struct Transfers {
@@ -100,6 +103,8 @@ private:
     void count(const GraphWork &work, Sign sign);
     void count(const GraphContent &other, Sign sign);
     [[nodiscard]] std::vector<NodePtr> in_order() const;
+    [[nodiscard]] bool has_disabled() const;
+    [[nodiscard]] bool pairs_with(const GraphContent &other) const;
     void put_node(std::uint64_t handle, Node node);
     template <typename Change>
     void change(std::size_t entries, Change how);
@@ -107,7 +112,8 @@ private:
     EntryBudget *budget_;
     bool is_known_ = true;
     bool has_unnamed_ = false;
-    std::uint64_t added_ = 0;  // nodes
+    bool hides_disabled_ = false;  // some work is disabled, and it is not known which
+    std::uint64_t added_ = 0;      // nodes
     tsl::robin_map<LaunchShape, std::uint64_t, LaunchShape::Hash> launches_;
     std::map<Copied, Transfers> copies_;
     std::map<std::int32_t, Transfers> sets_;

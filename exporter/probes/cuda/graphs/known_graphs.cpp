@@ -159,7 +159,7 @@ void KnownGraphs::change(const cuda_change_record &record, GraphWork work) {
         case CUDA_UPDATE_EXECUTABLE:
             return update(record);
         case CUDA_INSTANTIATE:
-            return put(executables_, record.handle, content_of(graphs_, record.node), record);
+            return instantiate(record);
         case CUDA_DESTROY_GRAPH:
         case CUDA_DESTROY_EXECUTABLE:
             return destroy(record);
@@ -225,34 +225,46 @@ void KnownGraphs::forget_unnamed() {
     }
 }
 
-void KnownGraphs::update(const cuda_change_record &record) {
-    const ContentPtr other = content_of(graphs_, record.node);
-    const auto found = executables_.find(record.handle);
-    if (found == executables_.end()) {  // its nodes are not known, but what it does now is
-        return put(executables_, record.handle, other ? other->clone() : nullptr, record);
+// Also where the graph is unknown: an update can make it known, as no node of it is disabled.
+void KnownGraphs::instantiate(const cuda_change_record &record) {
+    ContentPtr content = content_of(graphs_, record.node);
+    if (!content) {
+        content = std::make_shared<GraphContent>(budget_);
+        content->forget();
     }
-    if (other) {
-        edit(found.value().content).update(*other);
+    put(executables_, record.handle, std::move(content), record);
+}
+
+// Of an executable graph that was not seen being made, nodes may be disabled.
+void KnownGraphs::update(const cuda_change_record &record) {
+    const auto found = executables_.find(record.handle);
+    if (found == executables_.end()) {
+        return;
+    }
+    GraphContent &content = edit(found.value().content);
+    if (const ContentPtr other = content_of(graphs_, record.node)) {
+        content.update(*other);
     } else {
-        edit(found.value().content).forget();
+        content.forget();
     }
 }
 
 // The node is the one of the graph that the executable graph was made from.
 void KnownGraphs::change_executable(const cuda_change_record &record, GraphWork work) {
     const auto found = executables_.find(record.handle);
-    if (found == executables_.end() || !found->second.content->is_known()) {
+    if (found == executables_.end()) {
         return;
     }
     GraphContent &content = edit(found.value().content);
-    if (!content.has_node(record.node)) {
-        if (record.operation == CUDA_ENABLE_NODE || work.does != CUDA_NODE_NOTHING) {
-            content.forget();
-        }
-    } else if (record.operation == CUDA_ENABLE_NODE) {
-        content.enable_node(record.node, record.address != 0);
-    } else {
+    const bool has_node = content.has_node(record.node);
+    if (record.operation == CUDA_ENABLE_NODE) {
+        const bool is_enabled = record.address != 0;
+        has_node ? content.enable_node(record.node, is_enabled)
+                 : content.enable_unnamed(is_enabled);
+    } else if (has_node) {
         content.set_node(record.node, std::move(work));
+    } else if (work.does != CUDA_NODE_NOTHING) {
+        content.forget();
     }
 }
 

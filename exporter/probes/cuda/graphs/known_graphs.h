@@ -60,6 +60,7 @@ private:
     void add_node(const cuda_change_record &record, GraphWork work);
     void change_node(const cuda_change_record &record, GraphWork work);
     void change_executable(const cuda_change_record &record, GraphWork work);
+    void instantiate(const cuda_change_record &record);
     void update(const cuda_change_record &record);
     void forget_unnamed();
 

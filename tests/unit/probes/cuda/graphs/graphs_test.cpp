@@ -200,6 +200,98 @@ TEST_CASE("a change of a node that was captured makes the graph unknown") {
     }
 }
 
+TEST_CASE("a node that was disabled stays so when its executable graph is updated") {
+    GraphsFixture bench;
+    const auto make = [&](std::uint64_t graph, std::uint64_t first, std::uint64_t at) {
+        bench.allocations(change("cudaGraphCreate", graph, 0, at));
+        bench.allocations(
+            launching(change("cudaGraphAddKernelNode", graph, first, at + 1), 0x10, 1));
+        bench.allocations(
+            launching(change("cudaGraphAddKernelNode", graph, first + 1, at + 2), 0x20, 2));
+    };
+    const auto enable = [&](std::uint64_t node, bool is_enabled, std::uint64_t at) {
+        auto record = change("cudaGraphNodeSetEnabled", 0x200, node, at);
+        record.address = is_enabled ? 1 : 0;
+        bench.allocations(record);
+    };
+    const auto update = [&](std::uint64_t graph, std::uint64_t at) {
+        bench.allocations(change("cudaGraphExecUpdate", 0x200, graph, at));
+        bench.launch_graph(0x200, at + 1);
+    };
+    make(0x100, 0xa, 3'000);
+    bench.allocations(change("cudaGraphInstantiate", 0x200, 0x100, 3'010));
+    SECTION("from the graph that it was made from, whose nodes are its own") {
+        enable(0xb, false, 3'011);
+        update(0x100, 4'000);
+        CHECK(bench.launches({"gemm"}) == 1);
+        CHECK(bench.launches({"reduce"}) == 0);
+        CHECK(bench.unknown() == 0);
+    }
+    SECTION("from a clone or a captured graph, of whose nodes it is not known which it is") {
+        enable(0xb, false, 3'011);
+        bench.allocations(change("cudaGraphClone", 0x101, 0x100, 3'012));
+        update(0x101, 4'000);
+        bench.capture(1, 0x102, 0x202, 4'002);
+        update(0x102, 4'010);
+        update(0x100, 4'020);  // nor afterwards
+        CHECK(bench.page("cuda_kernel_launches_total").empty());
+        CHECK(bench.unknown() == 3);
+    }
+    SECTION("from another graph, whose nodes pair by edges that are not known") {
+        make(0x101, 0xc, 3'011);
+        enable(0xb, false, 3'021);
+        update(0x101, 4'000);
+        CHECK(bench.unknown() == 1);
+    }
+    SECTION("from another graph, if it makes no difference which node is which") {
+        make(0x101, 0xc, 3'011);
+        enable(0xa, false, 3'021);
+        enable(0xb, false, 3'022);
+        update(0x101, 4'000);
+        CHECK(bench.page("cuda_kernel_launches_total").empty());
+        CHECK(bench.unknown() == 0);
+        enable(0xb, true, 4'002);
+        bench.launch_graph(0x200, 4'003);
+        CHECK(bench.launches({"reduce"}) == 1);
+        CHECK(bench.launches({"gemm"}) == 0);
+    }
+    SECTION("if it is a node of a capture, whose work is not known") {
+        bench.capture(1, 0x102, 0x200, 3'011);
+        enable(0xe, false, 3'020);
+        update(0x102, 4'000);
+        CHECK(bench.unknown() == 1);
+    }
+    SECTION("if it was made from an unknown graph") {
+        bench.allocations(change("cudaGraphInstantiate", 0x200, 0x999, 3'011));
+        update(0x100, 4'000);
+        CHECK(bench.unknown() == 0);
+        CHECK(bench.launches({"graph"}) == 2);
+        bench.allocations(change("cudaGraphInstantiate", 0x200, 0x999, 4'002));
+        enable(0xe, false, 4'003);
+        update(0x100, 4'010);
+        CHECK(bench.unknown() == 1);
+    }
+    SECTION("if the executable graph was not seen being made") {
+        bench.allocations(change("cudaGraphExecDestroy", 0x200, 0, 4'500));
+        update(0x100, 5'000);
+        CHECK(bench.unknown() == 1);
+    }
+    SECTION("if only a lost record says so") {
+        auto launch = graph_launch(0x200, 4'000);
+        launch.losses = 1;
+        bench.calls(launch);
+        bench.apply_all();
+        make(0x101, 0xc, 5'000);
+        auto record = change("cudaGraphExecUpdate", 0x200, 0x101, 5'010);
+        record.losses = 1;
+        bench.allocations(record);
+        launch.head.ended_ns = 5'011;
+        bench.calls(launch);
+        bench.apply_all();
+        CHECK(bench.unknown() == 2);
+    }
+}
+
 TEST_CASE("a graph can be captured into, launched inside a capture, cloned and added to") {
     GraphsFixture bench;
     bench.capture(1, 0x100, 0x200, 3'000);
