@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
+#include <span>
 #include <utility>
 
 #include "exporter/base/read_file.h"
@@ -217,6 +219,23 @@ bool in_order(const std::vector<Gpu> &seen, bool by_address) {
            (by_address || std::ranges::all_of(seen, same_model));
 }
 
+std::vector<Gpu> those_in(const Minors &minors, const std::vector<Gpu> &gpus) {
+    std::vector<Gpu> found;
+    std::ranges::copy_if(gpus, std::back_inserter(found),
+                         [&](const Gpu &gpu) { return minors.contains(gpu.minor); });
+    return found;
+}
+
+// Slurm's numbers are those of the device nodes. The job can change them, and so its own label.
+std::optional<Minors> slurm_gpus_in(std::string_view environment) {
+    for (const std::string_view name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"}) {
+        if (const auto list = variable(environment, name)) {
+            return slurm_minors(*list);
+        }
+    }
+    return std::nullopt;
+}
+
 // Empty if it is too long or has no bytes: a process that is ending has no environment, and some
 // programs have none.
 std::optional<std::string> read_environment(const std::string &path) {
@@ -270,15 +289,77 @@ std::optional<unsigned> VisibleGpus::only() const {
     return same && !ordinals_.empty() ? ordinals_.front() : std::nullopt;
 }
 
+Minors VisibleGpus::minors_of(const std::vector<Gpu> &gpus) const {
+    Minors minors;
+    for (const Gpu &gpu : gpus) {
+        if (std::ranges::find(ordinals_, std::optional(gpu.index)) != ordinals_.end()) {
+            minors.insert(gpu.minor);
+        }
+    }
+    return minors;
+}
+
+VisibleGpus VisibleGpus::of(std::string_view environment, const GpuEvidence &evidence,
+                            const std::vector<Gpu> &of_node) {
+    if (evidence.listed) {
+        return of(environment, those_in(*evidence.listed, evidence.existing));
+    }
+    if (evidence.existing.size() < of_node.size() || evidence.existing.size() <= 1) {
+        return of(environment, evidence.existing);  // a container with devices of its own
+    }
+    std::optional<Minors> slurm = slurm_gpus_in(environment);
+    const bool is_job = slurm || variable(environment, "SLURM_JOB_ID");
+    if (slurm && !std::ranges::includes(*slurm, evidence.opened)) {
+        slurm.reset();  // Slurm does not confine it to these
+    }
+    // CUDA opens GPUs in their order, so the first of them may be all that it has opened so far.
+    const std::vector<Gpu> opened = those_in(evidence.opened, evidence.existing);
+    const bool opened_tells =
+        !opened.empty() &&
+        !std::ranges::equal(opened, std::span(evidence.existing).first(opened.size()));
+    if (!slurm && !opened_tells) {
+        // Whether Slurm confines the job to its GPUs cannot be seen.
+        return is_job && opened.empty() ? VisibleGpus() : of(environment, evidence.existing);
+    }
+    std::vector<VisibleGpus> possible = {of(environment, evidence.existing)};
+    if (slurm) {
+        possible.push_back(of(environment, those_in(*slurm, evidence.existing)));
+    }
+    if (opened_tells) {
+        possible.push_back(of(environment, opened));
+    }
+    std::erase_if(possible, [&](const VisibleGpus &visible) {
+        const Minors minors = visible.minors_of(evidence.existing);
+        const auto is_open = [&](int minor) { return evidence.opened.contains(minor); };
+        return visible.ordinals_.empty() || (slurm && !std::ranges::includes(*slurm, minors)) ||
+               (opened_tells && !minors.empty() && std::ranges::none_of(minors, is_open));
+    });
+    if (possible.empty()) {
+        return {};
+    }
+    VisibleGpus result = possible.front();
+    for (const VisibleGpus &other : possible) {
+        for (unsigned ordinal = 0; ordinal < result.ordinals_.size(); ordinal++) {
+            if (other.host_index(ordinal) != result.host_index(ordinal)) {
+                result.ordinals_[ordinal].reset();
+            }
+        }
+    }
+    return result;
+}
+
 VisibleGpus visible_gpus_of(std::uint32_t tgid, const std::vector<Gpu> &gpus,
-                            const std::string &proc) {
-    const std::string process = proc + "/" + std::to_string(tgid);
-    const auto seen = gpus_below(process + "/root", gpus);
-    if (!seen) {
+                            const std::string &proc, const std::string &cgroups) {
+    const auto evidence = gpu_evidence_of(tgid, gpus, proc, cgroups);
+    if (!evidence) {
         return VisibleGpus::of_unknown(gpus);
     }
-    const auto environment = read_environment(process + "/environ");
-    return environment ? VisibleGpus::of(*environment, *seen) : VisibleGpus::of_unknown(*seen);
+    const auto environment = read_environment(proc + "/" + std::to_string(tgid) + "/environ");
+    return environment
+               ? VisibleGpus::of(*environment, *evidence, gpus)
+               : VisibleGpus::of_unknown(evidence->listed
+                                             ? those_in(*evidence->listed, evidence->existing)
+                                             : evidence->existing);
 }
 
 }  // namespace gpusnoop::discovery

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "exporter/discovery/gpus/gpu_evidence.h"
 #include "exporter/discovery/gpus/gpus.h"
 
 namespace gpusnoop::discovery {
@@ -27,6 +28,11 @@ public:
     // first CUDA call, as Python programs do, cannot be recognized.
     [[nodiscard]] static VisibleGpus of(std::string_view environment, const std::vector<Gpu> &seen);
 
+    // The same for a process that perhaps may not open all GPUs whose nodes exist: a device that
+    // depends on which it may open is unknown.
+    [[nodiscard]] static VisibleGpus of(std::string_view environment, const GpuEvidence &evidence,
+                                        const std::vector<Gpu> &of_node);
+
     // For an environment that cannot be read: a device is known only if there is one GPU.
     [[nodiscard]] static VisibleGpus of_unknown(const std::vector<Gpu> &seen);
 
@@ -37,18 +43,22 @@ public:
     [[nodiscard]] std::optional<unsigned> only() const;
 
 private:
+    // Of those of its devices that are known.
+    [[nodiscard]] Minors minors_of(const std::vector<Gpu> &gpus) const;
+
     std::vector<std::optional<unsigned>> ordinals_;
 };
 
 // The devices of a running process on a node with these `gpus`. Reads at most 1 MiB of its
-// environment and the names in its /dev; if it cannot, a device is known only on a node with one
-// GPU.
+// environment, the names in its /dev, its open device nodes and the list of its device cgroup; if
+// it cannot, a device is known only on a node with one GPU.
 //
 // The environment is that of the last exec, so call this after the process's first CUDA call, and
 // compare its start time afterwards: the id may have been reused by then. Both reads touch memory
 // and mounts that the process controls, and may wait for its own file system, so this is not for a
 // thread that others wait for. `proc` is where /proc is mounted.
 [[nodiscard]] VisibleGpus visible_gpus_of(std::uint32_t tgid, const std::vector<Gpu> &gpus,
-                                          const std::string &proc = "/proc");
+                                          const std::string &proc = "/proc",
+                                          const std::string &cgroups = "/sys/fs/cgroup");
 
 }  // namespace gpusnoop::discovery

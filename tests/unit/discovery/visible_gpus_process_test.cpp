@@ -36,8 +36,35 @@ public:
     void node(unsigned minor) const {
         std::ofstream(process() / "root/dev" / ("nvidia" + std::to_string(minor))) << "";
     }
+    void all_nodes() const {
+        for (unsigned minor = 0; minor < 4; minor++) {
+            node(minor);
+        }
+    }
+    // As CUDA opens them.
+    void opened(std::initializer_list<int> minors) const {
+        visible_gpus_process_fs::create_directories(process() / "fd");
+        int number = 3;
+        for (const std::string target : {"/dev/nvidiactl", "/dev/nvidia-uvm", "socket:[1]"}) {
+            visible_gpus_process_fs::create_symlink(target,
+                                                    process() / "fd" / std::to_string(number++));
+        }
+        for (const int minor : minors) {
+            visible_gpus_process_fs::create_symlink("/dev/nvidia" + std::to_string(minor),
+                                                    process() / "fd" / std::to_string(number++));
+        }
+    }
+    // Of the devices cgroup (v1) of the process.
+    void device_list(const std::string &text) const {
+        std::ofstream(process() / "cgroup")
+            << "5:cpu,cpuacct:/\n4:devices:/slurm/uid_0/job_1\n0::/\n";
+        const auto group = directory_ / "cgroups/devices/slurm/uid_0/job_1";
+        visible_gpus_process_fs::create_directories(group);
+        std::ofstream(group / "devices.list") << text;
+    }
     [[nodiscard]] VisibleGpus visible(const std::vector<Gpu> &of_node) const {
-        return visible_gpus_of(kTgid, of_node, directory_.path().string());
+        return visible_gpus_of(kTgid, of_node, directory_.path().string(),
+                               (directory_ / "cgroups").string());
     }
 
 private:
@@ -116,6 +143,69 @@ TEST_CASE("a process's devices, from its environment and its nodes", "[visible_g
         visible_gpus_process_fs::remove_all(proc.process());
         CHECK(devices(proc.visible(gpus()), 0).empty());
         CHECK(proc.visible(gpus({2})).only() == 2u);
+    }
+}
+
+TEST_CASE("GPUs whose nodes exist, and of which the process may open some", "[visible_gpus]") {
+    const MadeUpProc proc;
+    proc.all_nodes();
+    const auto seen = [&](const std::vector<std::string> &environment, std::size_t count) {
+        proc.environment(block(environment));
+        return devices(proc.visible(gpus()), count);
+    };
+    const std::string first = "CUDA_VISIBLE_DEVICES=0";
+    const std::string job = "SLURM_JOB_ID=7";
+    const std::string path = "PATH=/bin";
+    SECTION("a device cgroup names them") {
+        proc.device_list("c 1:3 rwm\nc 195:255 rw\nb *:* m\nc *:* m\nc 195:3 rwm\n");
+        CHECK(seen({first}, 1) == Expected{3});
+        CHECK(seen({path}, 1) == Expected{3});
+        proc.device_list("c 195:1 rw\nc 195:2 rwm\nc 195:3 r\n");
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=1"}, 1) == Expected{2});
+        proc.device_list("c 195:* rwm\n");
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=1"}, 1) == Expected{1});
+    }
+    SECTION("a device cgroup that allows all devices but some does not name these") {
+        proc.device_list("a *:* rwm\n");
+        CHECK(seen({first}, 1) == Expected{0});
+        CHECK(seen({first, job}, 0).empty());
+        proc.opened({3});
+        CHECK(seen({first, job}, 1) == Expected{3});
+    }
+    SECTION("Slurm says which are the job's, or the step's") {
+        CHECK(seen({first, "SLURM_JOB_GPUS=3"}, 1) == Expected{3});
+        CHECK(seen({path, "SLURM_JOB_GPUS=3"}, 1) == Expected{3});
+        CHECK(seen({path, "SLURM_JOB_GPUS=0-2", "SLURM_STEP_GPUS=1,2"}, 2) == Expected{1, 2});
+        // It does not confine the job, and the list has the node's numbers.
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=3", "SLURM_JOB_GPUS=3"}, 1) == Expected{3});
+        // Either.
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=1", "SLURM_JOB_GPUS=1,2"}, 0).empty());
+        CHECK(seen({first, job, "SLURM_JOB_GPUS=mig"}, 0).empty());
+    }
+    SECTION("it has opened them") {
+        proc.opened({3});
+        CHECK(seen({first}, 1) == Expected{3});
+        CHECK(seen({first, "SLURM_JOB_GPUS=3"}, 1) == Expected{3});
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=3"}, 1) == Expected{3});
+        // CUDA can open all in turn, or the only one that it may open.
+        CHECK(seen({path}, 0).empty());
+        // May it open 2 and 3?
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=1"}, 0).empty());
+    }
+    SECTION("it has opened others than those of Slurm") {
+        proc.opened({0, 1, 2, 3});
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=1", "SLURM_JOB_GPUS=1,2"}, 1) == Expected{1});
+    }
+    SECTION("CUDA has not opened all of them yet") {
+        proc.opened({0});
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=2,1"}, 2) == Expected{2, 1});
+        CHECK(seen({path}, 4) == Expected{0, 1, 2, 3});
+    }
+    SECTION("without an environment") {
+        proc.opened({3});
+        CHECK(devices(proc.visible(gpus()), 0).empty());
+        proc.device_list("c 195:2 rwm\n");
+        CHECK(devices(proc.visible(gpus()), 1) == Expected{2});
     }
 }
 
