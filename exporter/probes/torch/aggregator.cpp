@@ -99,7 +99,7 @@ void TorchAggregator::allocated(TorchProcess &process, TorchProcess::Device &dev
     if (const auto ticket = names_.used(process.sites, process.key, block.site)) {
         settings_.ask_for_site(*ticket, process, block.site);
     }
-    if (live_ >= settings_.max_live_allocations) {
+    if (!has_room_for_block(process)) {
         forgotten_++;
         device.has_missing_blocks = true;
         return;
@@ -109,6 +109,13 @@ void TorchAggregator::allocated(TorchProcess &process, TorchProcess::Device &dev
     } else {
         live_++;
     }
+}
+
+// One process cannot take the room of all others: over the limit each still has a share, of as many
+// blocks again.
+bool TorchAggregator::has_room_for_block(const TorchProcess &process) const {
+    const std::size_t most = settings_.max_live_allocations;
+    return live_ < most || (live_ < 2 * most && process.blocks.size() < most / torch_shares);
 }
 
 void TorchAggregator::freed(TorchProcess &process, const TorchBlock &block) {

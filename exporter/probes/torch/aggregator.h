@@ -43,9 +43,12 @@ struct TorchProcess : KnownProcess {
     ProcessSites sites;
 };
 
+// Over max_live_allocations, so many processes can hold as many blocks again.
+inline constexpr std::size_t torch_shares = 16;
+
 struct TorchSettings {
     SeriesSettings series;
-    std::size_t max_live_allocations = 1U << 20U;  // of all processes
+    std::size_t max_live_allocations = 1U << 20U;  // of all processes, but for the shares
     std::size_t max_call_sites = 10;               // on the page, of each process
     std::function<void(std::uint64_t ticket, const TorchProcess &, const Site &)> ask_for_site =
         [](auto, const auto &, const auto &) {};
@@ -72,6 +75,7 @@ public:
 private:
     void on_usage(TorchProcess &process, TorchProcess::Device &device, const torch_record &record);
     void allocated(TorchProcess &process, TorchProcess::Device &device, const torch_record &record);
+    [[nodiscard]] bool has_room_for_block(const TorchProcess &process) const;
     void freed(TorchProcess &process, const TorchBlock &block);
     void freed_unknown(const TorchProcess &process, TorchProcess::Device &device);
     void count(const TorchProcess &process, const std::string &device, series::Family &family,

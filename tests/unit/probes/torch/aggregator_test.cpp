@@ -203,6 +203,29 @@ TEST_CASE("blocks over the limit are counted and not followed") {
     CHECK(bench.aggregator.forgotten() == 3);
 }
 
+TEST_CASE("a process that fills the table leaves the others a share") {
+    Bench bench(64);  // shares of 4 blocks
+    for (std::uint64_t i = 1; i <= 1'000; i++) {
+        bench.report({.address = i * 0x1000, .bytes = 512, .tgid = 100});
+    }
+    CHECK(bench.aggregator.forgotten() == 1'000 - 64);
+    for (std::uint64_t i = 1; i <= 5; i++) {
+        bench.report({.address = i * 0x1000, .bytes = 512, .tgid = 200});
+    }
+    CHECK(bench.aggregator.forgotten() == 1'000 - 64 + 1);
+    bench.report({.address = 0x1000, .bytes = -512, .tgid = 200});
+    bench.report({.address = 0x9000, .bytes = 512, .tgid = 200});
+    CHECK(bench.aggregator.forgotten() == 1'000 - 64 + 1);
+    // Not any number of processes: the exporter's memory is bounded.
+    for (std::uint32_t tgid = 300; tgid < 400; tgid++) {
+        bench.report({.address = 0x1000, .bytes = 512, .tgid = tgid});
+    }
+    CHECK(bench.aggregator.forgotten() == 1'000 - 64 + 1 + 100 - 60);
+    bench.end(100);
+    bench.report({.address = 0x1000, .bytes = 512, .tgid = 399});
+    CHECK(bench.aggregator.forgotten() == 1'000 - 64 + 1 + 100 - 60);
+}
+
 TEST_CASE("a block over the limit makes a device without sums incomplete") {
     Bench bench(1);
     bench.report({.address = 0x1000, .bytes = 512, .device = -1, .type = 0});
