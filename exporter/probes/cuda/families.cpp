@@ -67,7 +67,8 @@ MemoryFamilies make_memory_families(series::FamilySet &set) {
         .untracked_frees = set.counter(
             "cuda_memory_untracked_frees_total",
             "Successful frees of memory whose allocation was not seen: it is older than the "
-            "exporter, or its record was lost.",
+            "exporter, its record was lost, or the memory was imported or mapped "
+            "(cudaMemPoolImportPointer, cudaExternalMemoryGetMappedBuffer).",
             {gpu, memory_kind}),
         .unfreed_bytes = set.counter("cuda_memory_unfreed_at_exit_bytes_total",
                                      "Bytes that processes had not freed when they ended.", {gpu}),
