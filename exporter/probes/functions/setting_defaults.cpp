@@ -67,7 +67,7 @@ FunctionGroup cuda() {
 
 FunctionGroup cublas() {
     return {
-        .libraries = {"libcublas.so*", "libcublasLt.so*"},
+        .libraries = {"libcublas.so*", "libcublas-*.so*", "libcublasLt.so*", "libcublasLt-*.so*"},
         .functions = {function("cublasCreate_v2", slow_after(5s)), function("cublas[SDCZ]gemm_v2*"),
                       function("cublasHgemm"), function("cublas[HSD]gemmBatched"),
                       function("cublas[HSDCZ]gemmStridedBatched"), function("cublas[SC]gemmEx"),
@@ -80,7 +80,7 @@ FunctionGroup cublas() {
 }
 
 FunctionGroup cudnn() {
-    return {.libraries = {"libcudnn.so*"},
+    return {.libraries = {"libcudnn.so*", "libcudnn-*.so*"},
             .functions = {function("cudnnCreate", slow_after(5s)),
                           function("cudnnBackendFinalize", slow_after(5s)),
                           function("cudnnBackendExecute"), function("cudnnConvolution*Forward"),
@@ -96,7 +96,8 @@ FunctionGroup cudnn() {
 }
 
 FunctionGroup nccl() {
-    return {.libraries = {"libnccl.so*", "librccl.so*"},
+    return {.libraries = {"libnccl.so*", "libnccl-*.so*", "librccl.so*", "librccl-*.so*",
+                          "libtorch_cuda.so*"},
             .functions = {function("ncclAllReduce"), function("ncclReduce"),
                           function("ncclReduceScatter"), function("ncclBroadcast"),
                           function("ncclAllGather"), function("ncclBcast", arguments({2, 3, 4})),
@@ -122,7 +123,7 @@ FunctionGroup nccl() {
 // on the GPU has its durations in the groups of cuBLAS and of the CUDA runtime.
 FunctionGroup libtorch() {
     const FunctionOverrides start{.entry_only = true};
-    return {.libraries = {"libtorch_cpu.so*"},
+    return {.libraries = {"libtorch_cpu.so*", "libtorch_cpu-*.so*"},
             .functions = {named("at::matmul", "_ZN2at4_ops6matmul4call*", start),
                           named("at::linear", "_ZN2at4_ops6linear4call*", start),
                           named("at::mm", "_ZN2at4_ops2mm4call*", start),

@@ -13,7 +13,7 @@ namespace gpusnoop::probes {
 struct TorchConfig {
     bool enabled = false;
     // Globs that match file names, not paths.
-    std::vector<std::string> libraries = {"libc10.so*"};
+    std::vector<std::string> libraries = {"libc10.so*", "libc10-*.so*"};
     ebpf::Attach attach = ebpf::Attach::automatic;
     std::uint32_t ring_bytes = 4U << 20U;  // a power of two
     // The exporter follows this many blocks of memory at one time, of all processes.

@@ -8,17 +8,30 @@
 
 namespace gpusnoop::probes {
 
+namespace {
+
+// The library that a glob names: libone.so* and libone-*.so* both name libone.
+std::string library_of(const std::string &glob) {
+    const std::string_view name = last_part(glob);
+    const std::string_view stem = name.substr(0, name.find_first_of(".-*?["));
+    return std::string(stem.empty() ? name : stem);
+}
+
+}  // namespace
+
 std::vector<std::string> UnmatchedFunctions::note(const std::string &name,
                                                   const FunctionGroup &group, std::string_view file,
                                                   const std::vector<std::string> &unmatched) {
-    if (group.libraries.size() < 2) {
-        return unmatched;
-    }
+    std::set<std::string> libraries;
     Seen &seen = groups_[name];
     for (const std::string &glob : group.libraries) {
+        libraries.insert(library_of(glob));
         if (matches_glob(std::string(last_part(glob)), file)) {
-            seen.libraries.insert(glob);
+            seen.libraries.insert(library_of(glob));
         }
+    }
+    if (libraries.size() < 2) {
+        return unmatched;
     }
     if (!seen.missing) {
         seen.missing.emplace(unmatched.begin(), unmatched.end());
@@ -27,7 +40,7 @@ std::vector<std::string> UnmatchedFunctions::note(const std::string &name,
         return std::ranges::find(unmatched, function) == unmatched.end();
     });
     std::vector<std::string> missing;
-    if (seen.libraries.size() == group.libraries.size()) {
+    if (seen.libraries.size() == libraries.size()) {
         std::ranges::copy_if(unmatched, std::back_inserter(missing),
                              [&](const std::string &one) { return seen.missing->contains(one); });
         seen.missing->clear();

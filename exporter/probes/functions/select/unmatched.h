@@ -13,7 +13,7 @@
 namespace gpusnoop::probes {
 
 // A function of one library of a group is not missing because another library lacks it. It is
-// missing once every glob of the group has had a library. For one thread.
+// missing once every library that the group's globs name was seen. For one thread.
 class UnmatchedFunctions {
 public:
     // The group wants the file of this name, which does not have the functions of `unmatched`.
@@ -26,7 +26,7 @@ public:
 
 private:
     struct Seen {
-        std::set<std::string> libraries;               // globs that a file has matched
+        std::set<std::string> libraries;               // that a file has matched, without endings
         std::optional<std::set<std::string>> missing;  // in all of these files
     };
     std::map<std::string, Seen> groups_;

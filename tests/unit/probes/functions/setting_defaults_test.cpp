@@ -20,6 +20,7 @@
 #include "exporter/probes/cuda/functions.h"
 #include "exporter/probes/functions/setting_groups.h"
 #include "exporter/probes/functions/setting_names.h"
+#include "exporter/probes/torch/settings.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 using namespace gpusnoop;
@@ -107,6 +108,36 @@ std::set<std::string> probeable(const fs::path &library,
 }
 
 }  // namespace
+
+TEST_CASE("the default groups want the libraries that wheels and conda rename") {
+    const auto groups_that_want = [](const std::string &library) {
+        std::string names;
+        for (const auto &[name, group] : probes::shipped_function_groups()) {
+            if (std::ranges::any_of(group.libraries, [&](const std::string &glob) {
+                    return matches(glob, library);
+                })) {
+                names += (names.empty() ? "" : " ") + name;
+            }
+        }
+        return names;
+    };
+    CHECK(groups_that_want("libcudart-9335f6a2.so.12") == "cuda");
+    CHECK(groups_that_want("libcublas-f6c022dc.so.12") == "cublas");
+    CHECK(groups_that_want("libcublasLt-4ef47ce6.so.12") == "cublas");
+    CHECK(groups_that_want("libcudnn-0b5e8a3c.so.9") == "cudnn");
+    CHECK(groups_that_want("libnccl-1a2b3c4d.so.2") == "nccl");
+    CHECK(groups_that_want("librccl-1a2b3c4d.so.1") == "nccl");
+    CHECK(groups_that_want("libtorch_cuda.so") == "nccl");
+    CHECK(groups_that_want("libtorch_cpu-1a2b3c4d.so") == "libtorch");
+    CHECK(groups_that_want("libpython3-1a2b3c4d.12.so.1.0") == "python");
+    CHECK(groups_that_want("libpython3.12-1a2b3c4d.so.1.0") == "python");
+    // libcudnn.so passes calls on to these.
+    CHECK(groups_that_want("libcudnn_ops-0b5e8a3c.so.9").empty());
+    const probes::TorchConfig torch;
+    CHECK(std::ranges::any_of(torch.libraries, [](const std::string &glob) {
+        return matches(glob, "libc10-1a2b3c4d.so");
+    }));
+}
 
 TEST_CASE("the default groups are what the configuration would accept") {
     const auto groups = probes::shipped_function_groups();

@@ -24,6 +24,15 @@ TEST_CASE("unmatched functions: of one library they are known at once") {
     CHECK(unmatched.note("g", group, "libone.so.1", {"missing"}) == Names{"missing"});
 }
 
+TEST_CASE("unmatched functions: a library that has two names is one library") {
+    probes::UnmatchedFunctions unmatched;
+    const auto group = group_of({"libone.so*", "libone-*.so*"});
+    CHECK(unmatched.note("g", group, "libone-1a2b3c4d.so.1", {"missing"}) == Names{"missing"});
+    const auto two = group_of({"libone.so*", "libone-*.so*", "liboneLt.so*"});
+    CHECK(unmatched.note("h", two, "libone-1a2b3c4d.so.1", {"missing"}).empty());
+    CHECK(unmatched.note("h", two, "liboneLt.so.1", {"missing"}) == Names{"missing"});
+}
+
 TEST_CASE("unmatched functions: what another library of the group has is not missing") {
     probes::UnmatchedFunctions unmatched;
     const auto group = group_of({"libone.so*", "/opt/*/libtwo.so*"});
