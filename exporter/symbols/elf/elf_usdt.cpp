@@ -80,6 +80,23 @@ bool is_nop(std::uint16_t machine, std::span<const std::byte, 5> code) {
            std::memcmp(code.data(), long_nop.data(), long_nop.size()) == 0;
 }
 
+// The file offset of the semaphore at `address`, as linked; empty if it is not a whole counter of
+// the section of semaphores. A note may name any address, and the kernel changes what is there in
+// each process.
+std::optional<std::uint64_t> semaphore_offset(const std::optional<Elf64_Shdr> &section,
+                                              std::span<const Elf64_Phdr> segments,
+                                              std::uint64_t address) {
+    constexpr std::uint64_t bytes = sizeof(std::uint16_t);
+    if (!section || section->sh_type != SHT_PROGBITS || (section->sh_flags & SHF_WRITE) == 0 ||
+        address % bytes != 0 || address < section->sh_addr ||
+        !lies_inside(address - section->sh_addr, bytes, section->sh_size)) {
+        return std::nullopt;
+    }
+    const auto offset = file_offset_of(segments, address, PF_W);
+    return offset && *offset - section->sh_offset == address - section->sh_addr ? offset
+                                                                                : std::nullopt;
+}
+
 }  // namespace
 
 Result<std::vector<UsdtProbe>> ElfFile::find_usdt_probes(std::span<const UsdtName> names) const {
@@ -87,6 +104,7 @@ Result<std::vector<UsdtProbe>> ElfFile::find_usdt_probes(std::span<const UsdtNam
     ElfReader reader(fd_, file_size_, limits_);
     constexpr std::array<std::string_view, 1> section_of_notes = {".note.stapsdt"};
     constexpr std::array<std::string_view, 1> section_of_base = {".stapsdt.base"};
+    constexpr std::array<std::string_view, 1> section_of_semaphores = {".probes"};
     const auto section = find_section(reader, section_of_notes);
     if (!section || names.empty()) {
         return found;
@@ -109,21 +127,24 @@ Result<std::vector<UsdtProbe>> ElfFile::find_usdt_probes(std::span<const UsdtNam
         return tl::unexpected(done.error());
     }
     const auto base = find_section(reader, section_of_base);
+    const auto semaphores = find_section(reader, section_of_semaphores);
     std::size_t places = 0;
     const auto add = [&](UsdtProbe &probe, const UsdtAddresses &noted) {
         const std::uint64_t moved =
             base && noted.base != 0 ? base->sh_addr - noted.base : std::uint64_t{0};
         const auto at = file_offset_of(segments_, noted.place + moved, PF_X);
-        const auto semaphore = noted.semaphore == 0
-                                   ? std::uint64_t{0}
-                                   : file_offset_of(segments_, noted.semaphore + moved, PF_W);
+        const auto semaphore =
+            noted.semaphore == 0 ? std::uint64_t{0}
+                                 : semaphore_offset(semaphores, segments_, noted.semaphore + moved);
         std::array<std::byte, 5> code{};
         const bool is_whole =
             at && *at < file_size_ &&
             reader.read(*at, std::span(code).first(static_cast<std::size_t>(
                                  std::min<std::uint64_t>(code.size(), file_size_ - *at))));
-        if (!is_whole || !is_nop(machine_, code) || !semaphore || *semaphore >= file_size_) {
+        if (!is_whole || !is_nop(machine_, code)) {
             ++probe.unusable;
+        } else if (!semaphore || *semaphore >= file_size_) {
+            ++probe.wrong_semaphores;
         } else {
             probe.places.push_back({*at, *semaphore});
         }

@@ -27,9 +27,12 @@ struct UsdtPlace {
 
 struct UsdtProbe {
     std::vector<UsdtPlace> places{};  // by file offset, each once
-    // Places that are no instruction that does nothing, or whose counter is nowhere in the file:
-    // the file is wrong, and a probe there could break the program.
+    // Places that are no instruction that does nothing: the file is wrong, and a probe there could
+    // break the program.
     std::size_t unusable = 0;
+    // Places whose counter is not an aligned one of two bytes in the writable section .probes: to
+    // count there would change other data of the program.
+    std::size_t wrong_semaphores = 0;
 };
 
 }  // namespace gpusnoop::symbols

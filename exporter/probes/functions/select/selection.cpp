@@ -169,9 +169,14 @@ private:
         if (probe.unusable > 0) {
             selection_.problems.push_back(
                 name_ + ": " + std::to_string(probe.unusable) + " places of the USDT probe " +
-                shown +
-                " are no instruction that does nothing, or have a semaphore that is not in "
-                "the file, so they are not counted");
+                shown + " are no instruction that does nothing, so they are not counted");
+        }
+        if (probe.wrong_semaphores > 0) {
+            selection_.problems.push_back(
+                name_ + ": " + std::to_string(probe.wrong_semaphores) +
+                " places of the USDT probe " + shown +
+                " have a semaphore that is not an aligned counter of two bytes in the section "
+                ".probes, so they are not counted");
         }
         if (probe.places.empty()) {
             selection_.lacks_probes = true;

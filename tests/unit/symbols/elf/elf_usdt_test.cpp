@@ -4,6 +4,7 @@
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -45,6 +46,43 @@ TEST_CASE("USDT probes have all of their places, and their semaphores") {
     REQUIRE(found->at(1).places.size() == 1);
     CHECK(found->at(1).places[0].semaphore != 0);
     CHECK(found->at(2).places.empty());
+}
+
+TEST_CASE("a semaphore outside of the section of semaphores is refused") {
+    const std::string whole = program();
+    const auto before = probes_of(whole);
+    REQUIRE(before);
+    REQUIRE(before->at(1).places.size() == 1);
+    CHECK(before->at(1).wrong_semaphores == 0);
+    // The note's semaphore is 8 bytes, right before the name of the provider.
+    const std::size_t name = whole.find("guarded__begin", whole.find("stapsdt"));
+    const std::size_t at = name - std::string_view("marked").size() - 1 - sizeof(std::uint64_t);
+    std::uint64_t semaphore = 0;
+    std::memcpy(&semaphore, whole.data() + at, sizeof(semaphore));
+    REQUIRE(semaphore != 0);
+    const auto with_semaphore_at = [&](std::uint64_t address) {
+        std::string changed = whole;
+        std::memcpy(changed.data() + at, &address, sizeof(address));
+        return probes_of(changed);
+    };
+    // Not aligned, and behind the two counters of the section.
+    for (const std::uint64_t address : {semaphore + 1, semaphore + 4, semaphore - 4}) {
+        const auto found = with_semaphore_at(address);
+        REQUIRE(found);
+        CHECK(found->at(1).places.empty());
+        CHECK(found->at(1).wrong_semaphores == 1);
+        CHECK(found->at(1).unusable == 0);
+    }
+    // In a file whose section has another name.
+    std::string renamed = whole;
+    const std::size_t section = renamed.rfind(std::string_view(".probes\0", 8));
+    REQUIRE(section != std::string::npos);
+    renamed[section + 1] = 'd';
+    const auto found = probes_of(renamed);
+    REQUIRE(found);
+    CHECK(found->at(1).places.empty());
+    CHECK(found->at(1).wrong_semaphores == 1);
+    CHECK(found->at(0).places.size() == 2);  // these have none
 }
 
 TEST_CASE("damaged notes of USDT probes give an error, or no place that does something") {
