@@ -93,6 +93,18 @@ bool ElfFile::has_section(std::span<const std::string_view> names) const {
     return find_section(reader, names).has_value();
 }
 
+bool ElfFile::section_contains(std::string_view section, std::string_view text) const {
+    constexpr std::uint64_t max_bytes = std::uint64_t{64} << 10;
+    ElfReader reader(fd_, file_size_, limits_);
+    const auto found = find_section(reader, std::span(&section, 1));
+    if (!found || found->sh_type == SHT_NOBITS) {
+        return false;
+    }
+    std::string bytes(static_cast<std::size_t>(std::min(found->sh_size, max_bytes)), '\0');
+    return reader.read(found->sh_offset, std::as_writable_bytes(std::span(bytes))) &&
+           bytes.find(text) != std::string::npos;
+}
+
 std::optional<DebugLink> ElfFile::debug_link() const {
     ElfReader reader(fd_, file_size_, limits_);
     constexpr std::array<std::string_view, 1> names = {".gnu_debuglink"};

@@ -145,6 +145,13 @@ public:
     // Whether a section has one of these names. A file without readable section headers has none.
     [[nodiscard]] bool has_section(std::span<const std::string_view> names) const;
 
+    // Whether this file's .symtab or .dynsym has a symbol of one of these names, defined or not.
+    // A table that cannot be read has none.
+    [[nodiscard]] bool has_symbol(std::span<const std::string_view> names) const;
+
+    // Whether the first 64 KiB of the section contain the text.
+    [[nodiscard]] bool section_contains(std::string_view section, std::string_view text) const;
+
     [[nodiscard]] std::uint16_t machine() const { return machine_; }  // EM_X86_64 or EM_AARCH64
 
     // The error in the section headers, "" if they are right. Symbols may be missing then.

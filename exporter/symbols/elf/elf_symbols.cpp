@@ -71,6 +71,38 @@ int rank_of(const Elf64_Sym &symbol) {
 
 }  // namespace
 
+bool ElfFile::has_symbol(std::span<const std::string_view> names) const {
+    const auto searched = tables();
+    if (!searched) {
+        return false;
+    }
+    ElfReader reader(fd_, file_size_, limits_);
+    for (const SymbolTable &table : *searched) {
+        const auto tails = find_suffixes(reader, table, names);
+        if (!tails) {
+            return false;
+        }
+        std::vector<std::uint64_t> places;  // of the names, ascending
+        places.reserve(tails->size());
+        for (const SuffixMatch &tail : *tails) {
+            places.push_back(tail.end - names[tail.ending].size());
+        }
+        std::ranges::sort(places);
+        bool found = false;
+        if (!places.empty() &&
+            reader.for_each<Elf64_Sym>(table.offset, table.count,
+                                       [&](const Elf64_Sym &symbol) {
+                                           found = std::ranges::binary_search(
+                                               places, std::uint64_t{symbol.st_name});
+                                           return !found;
+                                       }) &&
+            found) {
+            return true;
+        }
+    }
+    return false;
+}
+
 Result<std::vector<FoundFunction>> ElfFile::find_functions(
     std::span<const std::string_view> names) const {
     const auto searched = tables();

@@ -159,10 +159,16 @@ bool is_part(std::string_view symbol) {
 std::vector<Ending> find_exit_strategies(const symbols::ElfFile &file, int fd,
                                          std::span<const ExitQuestion> functions) {
     std::vector<Ending> endings(functions.size());
+    const bool all_may_unwind =
+        std::ranges::any_of(functions,
+                            [](const ExitQuestion &question) {
+                                return question.endings == ebpf::Endings::automatic;
+                            }) &&
+        has_unwinding_functions(file);
     std::vector<symbols::FoundFunction> swept;
     for (std::size_t i = 0; i < functions.size(); ++i) {
         const symbols::ListedFunction &function = functions[i].function;
-        if (functions[i].endings == ebpf::Endings::automatic &&
+        if (functions[i].endings == ebpf::Endings::automatic && !all_may_unwind &&
             allows_return_probe(function.name)) {
             endings[i].kind = ExitStrategy::return_probe;
         } else {
@@ -174,8 +180,29 @@ std::vector<Ending> find_exit_strategies(const symbols::ElfFile &file, int fd,
         endings[swept[i].name] =
             ending_of(found[i], swept[i].file_offset, functions[swept[i].name].endings);
     }
-    follow_jumps(file, functions, swept, found, endings);
+    if (!all_may_unwind) {
+        follow_jumps(file, functions, swept, found, endings);
+    }
     return endings;
+}
+
+// The personality routine and the raising functions of each language: a file with code of the
+// language defines or imports one of them. A stripped file of Rust has its compiler's name.
+bool has_unwinding_functions(const symbols::ElfFile &file) {
+    constexpr std::array<std::string_view, 1> sections{".rustc"};
+    constexpr auto names = std::to_array<std::string_view>(
+        {"rust_eh_personality", "_d_eh_personality", "_d_throwdwarf", "_d_throw_exception",
+         "__gdc_personality_v0", "__gnat_personality_v0", "__gnat_rcheck_CE_Explicit_Raise",
+         "__gnat_raise_exception", "__gnat_reraise_zcx", "__gnu_objc_personality_v0",
+         "__objc_personality_v0", "objc_exception_throw", "__gccgo_personality_v0",
+         "__gm2_personality_v0", "caml_raise", "caml_raise_exception", "caml_main"});
+    constexpr std::array<std::string_view, 2> compilers{"rustc version", "ldc version"};
+    return file.has_section(sections) ||
+           std::ranges::any_of(compilers,
+                               [&](std::string_view compiler) {
+                                   return file.section_contains(".comment", compiler);
+                               }) ||
+           file.has_symbol(names);
 }
 
 bool is_go(const symbols::ElfFile &file) {

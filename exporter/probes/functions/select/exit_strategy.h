@@ -46,6 +46,11 @@ struct ExitQuestion {
 [[nodiscard]] std::vector<Ending> find_exit_strategies(const symbols::ElfFile &file, int fd,
                                                        std::span<const ExitQuestion> functions);
 
+// Does the file have code of Rust, or of another language whose functions have C names and unwind
+// the stack by themselves? C++ is not one of these: the functions that the libraries of CUDA export
+// are extern "C" in C++, and throw nothing.
+[[nodiscard]] bool has_unwinding_functions(const symbols::ElfFile &file);
+
 // Is the file made with Go? Goroutines change threads and stacks within a call, so the end of a
 // call cannot be seen.
 [[nodiscard]] bool is_go(const symbols::ElfFile &file);

@@ -140,6 +140,42 @@ TEST_CASE("selection: what was made with Go is counted at its entry", "[func_sel
     CHECK(select(image, groups).problems.empty());
 }
 
+TEST_CASE(
+    "selection: C functions of a file with Rust or another unwinding language have no return probe",
+    "[func_selection]") {
+    const FunctionGroups groups{{"g", group({"memcpy", "c_function"})}};
+    const Lines exits{"g c_function 100 exits 101", "g memcpy a00 exits a01"};
+    CHECK(shown(select(made_code(), groups)) ==
+          Lines{"g c_function 100 return", "g memcpy a00 return"});
+    for (const std::string name :
+         {"rust_eh_personality", "__gnat_personality_v0", "_d_eh_personality"}) {
+        CAPTURE(name);
+        ImageOptions options = some_code();
+        options.symtab.push_back({.name = name, .value = 0, .section = SHN_UNDEF});  // imported
+        CHECK(shown(select(made_code(options), groups)) == exits);
+        options.symtab.back() = {.name = name, .value = kCode + 0xb00};  // linked statically
+        CHECK(shown(select(made_code(options), groups)) == exits);
+        options.symtab.back().name = "my_" + name;
+        CHECK(shown(select(made_code(options), groups)) != exits);
+    }
+    // Stripped: the compiler has left its name.
+    for (const std::string compiler : {"rustc version 1.93.0", "ldc version 1.40.0"}) {
+        CAPTURE(compiler);
+        ImageOptions options = some_code();
+        options.strings_before = std::string(".comment\0", 9) + "GCC: (Debian)" + '\0' + compiler;
+        ElfImage image = made_code(options);
+        image.change_header([](auto &h) { h.e_shstrndx = ElfImage::kStrtab; });
+        const auto strings =
+            image.read<Elf64_Shdr>(image.sections_at + ElfImage::kStrtab * sizeof(Elf64_Shdr));
+        image.change_section(ElfImage::kText, [&](auto &s) {
+            s.sh_name = 1;
+            s.sh_offset = strings.sh_offset;
+            s.sh_size = strings.sh_size;
+        });
+        CHECK(shown(select(image, groups)) == exits);
+    }
+}
+
 TEST_CASE("selection: only some problems are said one by one", "[func_selection]") {
     ImageOptions options;
     for (std::size_t i = 0; i < 50; ++i) {
