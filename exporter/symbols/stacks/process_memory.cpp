@@ -56,7 +56,7 @@ std::optional<std::string> read_string(std::uint32_t tgid, std::uint64_t address
             return text;
         }
     }
-    return std::nullopt;
+    return text;
 }
 
 std::optional<std::uint64_t> code_start_of(std::uint32_t tgid) {

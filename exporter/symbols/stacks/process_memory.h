@@ -22,8 +22,8 @@ using ReadMemory =
 [[nodiscard]] std::optional<std::uint64_t> read_word(std::uint32_t tgid, std::uint64_t address,
                                                      const ReadMemory &read = read_memory_at_once);
 
-// The bytes at `address` up to the next NUL, which is among the first `max_bytes`; empty if there
-// is none. Reads page by page: the page after the NUL may not be mapped.
+// The bytes at `address` up to the next NUL, or `max_bytes` of them if it is not among these; empty
+// if they cannot be read. Reads page by page: the page after the NUL may not be mapped.
 [[nodiscard]] std::optional<std::string> read_string(std::uint32_t tgid, std::uint64_t address,
                                                      std::size_t max_bytes,
                                                      const ReadMemory &read = read_memory_at_once);

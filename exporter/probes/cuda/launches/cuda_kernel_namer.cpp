@@ -1,5 +1,6 @@
 #include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -73,10 +74,10 @@ std::optional<std::string> string_of_file(const CachedFile &file, std::uint64_t 
     }
     std::string text = file.read(*offset, CudaKernelNamer::max_registered_bytes);
     const std::size_t end = text.find('\0');
-    if (end == std::string::npos) {
-        return std::nullopt;
+    if (end == std::string::npos && text.size() < CudaKernelNamer::max_registered_bytes) {
+        return std::nullopt;  // it goes on behind the end of the file
     }
-    text.resize(end);
+    text.resize(std::min(end, text.size()));
     return text;
 }
 
