@@ -171,6 +171,7 @@ static __always_inline long fill_captured(struct cuda_change_record *record, str
 		take_copy(record, thread, CUDA_NODE_SET);
 		break;
 	case CUDA_ALLOCATE:
+	case CUDA_ALLOCATE_FROM_POOL:
 		error = read_allocated(thread, call);
 		record->holds = CUDA_NODE_ALLOCATE;
 		record->address = thread->key.address;

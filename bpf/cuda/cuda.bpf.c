@@ -44,6 +44,8 @@ static __always_inline void begin(struct thread *thread, struct call *call, stru
 	case CUDA_ALLOCATE:
 	case CUDA_ALLOCATE_PITCHED:
 	case CUDA_ALLOCATE_3D:
+	case CUDA_ALLOCATE_AT:
+	case CUDA_ALLOCATE_FROM_POOL:
 		begin_allocation(thread, regs);
 		break;
 	case CUDA_FREE:
@@ -172,6 +174,8 @@ static __always_inline void finish_memory(struct thread *thread, const struct ca
 	case CUDA_ALLOCATE:
 	case CUDA_ALLOCATE_PITCHED:
 	case CUDA_ALLOCATE_3D:
+	case CUDA_ALLOCATE_AT:
+	case CUDA_ALLOCATE_FROM_POOL:
 		finish_allocation(thread, call);
 		break;
 	case CUDA_FREE:

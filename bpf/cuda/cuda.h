@@ -14,8 +14,12 @@ enum cuda_memory_kind {
 	MEMORY_managed,
 	MEMORY_pinned_host,
 	MEMORY_vmm, /* physical memory with a handle, from cuMemCreate */
-	MEMORY_KIND_COUNT
+	MEMORY_KIND_COUNT,
+	/* No kind of its own on the page, but pinned_host: host memory with a handle. */
+	MEMORY_vmm_host = MEMORY_KIND_COUNT
 };
+#define MEMORY_HAS_HANDLE(kind) ((kind) == MEMORY_vmm || (kind) == MEMORY_vmm_host)
+#define MEMORY_IS_HOST(kind)	((kind) == MEMORY_pinned_host || (kind) == MEMORY_vmm_host)
 
 /* The values of cudaMemcpyKind in CUDA's driver_types.h. */
 enum cuda_copy_kind {
@@ -121,7 +125,8 @@ struct cuda_mapping_record {
 	struct cuda_record head;
 	__u64 address;
 	__u64 bytes;
-	__u64 is_unfinished; /* an unmap: the exporter ends the rest, see CUDA_LIVE_UNMAPS */
+	__u32 is_unfinished; /* an unmap: the exporter ends the rest, see CUDA_LIVE_UNMAPS */
+	__u32 is_host;	     /* a map: the memory is the host's */
 };
 WIRE_SIZE(struct cuda_mapping_record, 64);
 
@@ -256,12 +261,13 @@ enum cuda_live_space {
 	CUDA_LIVE_HANDLES,  /* handle -> allocation of kind vmm */
 	CUDA_LIVE_MAPPINGS, /* address -> a mapping: `bytes`; `context`: the handle; `caller`: when
 			     * the handle was born, as handles are reused; `uses`: 1 when the
-			     * mapping has ended */
+			     * mapping has ended; `kind`: that of the handle */
 	CUDA_LIVE_CONTEXTS, /* (another table) context -> device */
 	CUDA_LIVE_REGISTERED, /* (another table) host function -> where the kernel's name is */
 	CUDA_LIVE_UNMAPS,     /* time -> a range that a cuMemUnmap ended and that may still have
 			       * entries among the mappings: from `context` to `caller`, of mappings
 			       * that were made before `born_ns` */
+	CUDA_LIVE_POOLS,      /* (another table) memory pool -> where its memory is */
 	CUDA_LIVE_ENDED,      /* (another table) 0 -> the process that ended */
 	/* (another table) To the number of a capture: */
 	CUDA_LIVE_STREAMS,	  /* of a stream that captures */

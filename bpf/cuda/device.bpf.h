@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_CUDA_DEVICE_BPF_H
 #define GPUSNOOP_CUDA_DEVICE_BPF_H
 
-#include "bpf/cuda/process.bpf.h"
+#include "bpf/cuda/locations.bpf.h"
 
 /* The driver's contexts and their devices. Newer entries replace the entries of ended processes. */
 struct {
@@ -109,6 +109,13 @@ static __always_inline void finish_device(struct thread *thread, const struct ca
 		break;
 	case CUDA_CREATE_CONTEXT:
 		learn_context(thread, call, false);
+		break;
+	case CUDA_MAKE_POOL:
+	case CUDA_GET_POOL:
+		learn_pool(thread, call);
+		break;
+	case CUDA_DESTROY_POOL:
+		forget_pool(thread, call);
 		break;
 	case CUDA_PRIMARY_CONTEXT:
 		learn_context(thread, call, true);

@@ -14,11 +14,16 @@
 	  ADDRESS(1) | BYTES(2) | STREAM(3))                                                       \
 	F(cuMemAllocAsync_ptsz, cuMemAllocAsync, ALLOCATE, MEMORY_async,                           \
 	  ADDRESS(1) | BYTES(2) | STREAM(3))                                                       \
-	F(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, ALLOCATE, MEMORY_async,                \
-	  ADDRESS(1) | BYTES(2) | STREAM(4))                                                       \
-	F(cuMemAllocFromPoolAsync_ptsz, cuMemAllocFromPoolAsync, ALLOCATE, MEMORY_async,           \
-	  ADDRESS(1) | BYTES(2) | STREAM(4))                                                       \
-	F(cuMemCreate, cuMemCreate, ALLOCATE, MEMORY_vmm, ADDRESS(1) | BYTES(2))                   \
+	F(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, ALLOCATE_FROM_POOL, MEMORY_async,      \
+	  ADDRESS(1) | BYTES(2) | SOURCE(3) | STREAM(4))                                           \
+	F(cuMemAllocFromPoolAsync_ptsz, cuMemAllocFromPoolAsync, ALLOCATE_FROM_POOL, MEMORY_async, \
+	  ADDRESS(1) | BYTES(2) | SOURCE(3) | STREAM(4))                                           \
+	F(cuMemPoolCreate, cuMemPoolCreate, MAKE_POOL, 0, ADDRESS(1) | SOURCE(2))                  \
+	F(cuMemPoolDestroy, cuMemPoolDestroy, DESTROY_POOL, 0, ADDRESS(1))                         \
+	F(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, GET_POOL, 0,                       \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cuDeviceGetMemPool, cuDeviceGetMemPool, GET_POOL, 0, ADDRESS(1) | SOURCE(2))             \
+	F(cuMemCreate, cuMemCreate, ALLOCATE_AT, MEMORY_vmm, ADDRESS(1) | BYTES(2) | SOURCE(3))    \
 	F(cuMemFree_v2, cuMemFree, FREE, MEMORY_device, ADDRESS(1))                                \
 	F(cuMemFreeHost, cuMemFreeHost, FREE, MEMORY_pinned_host, ADDRESS(1))                      \
 	F(cuMemFreeAsync, cuMemFreeAsync, FREE, MEMORY_async, ADDRESS(1) | STREAM(2))              \

@@ -14,9 +14,11 @@
 	OPERATION(ALLOCATE, MEMORY)	    /* ADDRESS to put the address, BYTES [x COUNT] */      \
 	OPERATION(ALLOCATE_PITCHED, MEMORY) /* the same; BYTES: pointer to the chosen pitch */     \
 	OPERATION(ALLOCATE_3D, MEMORY)	    /* ADDRESS: cudaPitchedPtr *, cudaExtent by value */   \
-	OPERATION(FREE, MEMORY)		    /* ADDRESS */                                          \
-	OPERATION(MAP, MEMORY)		    /* ADDRESS, BYTES, SOURCE: the handle */               \
-	OPERATION(UNMAP, MEMORY)	    /* ADDRESS, BYTES */                                   \
+	OPERATION(ALLOCATE_AT, MEMORY)	    /* as ALLOCATE, SOURCE: properties with a location */  \
+	OPERATION(ALLOCATE_FROM_POOL, MEMORY) /* as ALLOCATE, SOURCE: pool */                      \
+	OPERATION(FREE, MEMORY)		      /* ADDRESS */                                        \
+	OPERATION(MAP, MEMORY)		      /* ADDRESS, BYTES, SOURCE: the handle */             \
+	OPERATION(UNMAP, MEMORY)	      /* ADDRESS, BYTES */                                 \
 	OPERATION(HANDLE, MEMORY)	/* ADDRESS to put one more reference to a memory handle */ \
 	OPERATION(RESET, MEMORY)	/* of the current device */                                \
 	OPERATION(RESET_DEVICE, MEMORY) /* ADDRESS: device */                                      \
@@ -43,6 +45,10 @@
 	OPERATION(CREATE_CONTEXT,                                                                  \
 		  STATE) /* ADDRESS to put it, SOURCE: device. It becomes current. */              \
 	OPERATION(PRIMARY_CONTEXT, STATE) /* ADDRESS to put it, SOURCE: device */                  \
+	OPERATION(MAKE_POOL,                                                                       \
+		  STATE)	   /* ADDRESS to put a pool, SOURCE: properties with a location */ \
+	OPERATION(GET_POOL, STATE) /* ADDRESS to put a pool, SOURCE: its device */                 \
+	OPERATION(DESTROY_POOL, STATE)	 /* ADDRESS: pool */                                       \
 	OPERATION(GET_KERNEL, STATE)	 /* ADDRESS to put a handle, SOURCE: what it stands for */ \
 	OPERATION(GET_FUNCTION, STATE)	 /* ADDRESS to put a handle, SOURCE: the kernel's name */  \
 	OPERATION(REGISTER, STATE)	 /* 2: host function, 4: the kernel's name */              \

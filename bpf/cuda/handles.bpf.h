@@ -26,7 +26,8 @@ static __always_inline void begin_map(struct thread *thread, const struct call *
 }
 
 static __always_inline void send_mapping(struct thread *thread, const struct call *call,
-					 enum cuda_record_type type, bool is_unfinished)
+					 enum cuda_record_type type, __u32 is_unfinished,
+					 __u32 is_host)
 {
 	struct cuda_mapping_record *record;
 
@@ -39,6 +40,7 @@ static __always_inline void send_mapping(struct thread *thread, const struct cal
 	record->address = argument(call, CUDA_ADDRESS);
 	record->bytes = argument(call, CUDA_BYTES);
 	record->is_unfinished = is_unfinished;
+	record->is_host = is_host;
 	SUBMIT(record);
 	ACCOUNT(events, 1);
 }
@@ -81,8 +83,11 @@ static __always_inline void drop_former_mapping(struct thread *thread, const str
 
 static __always_inline void finish_map(struct thread *thread, const struct call *call)
 {
-	struct cuda_live *former;
+	struct cuda_live *former, *handle;
 
+	set_key(thread, argument(call, CUDA_SOURCE), CUDA_LIVE_HANDLES);
+	handle = bpf_map_lookup_elem(&cuda_live, &thread->key);
+	thread->words[3] = handle ? handle->kind : MEMORY_vmm;
 	set_key(thread, argument(call, CUDA_ADDRESS), CUDA_LIVE_MAPPINGS);
 	former = bpf_map_lookup_elem(&cuda_live, &thread->key);
 	thread->words[0] = former && mark_ended(former);
@@ -93,9 +98,11 @@ static __always_inline void finish_map(struct thread *thread, const struct call 
 	thread->live.born_ns = thread->ended_ns;
 	thread->live.context = argument(call, CUDA_SOURCE);
 	thread->live.caller = thread->caller;
+	thread->live.kind = thread->words[3];
 	for (int i = 0; i < LIVE_TRIES; i++) {
 		if (!bpf_map_update_elem(&cuda_live, &thread->key, &thread->live, BPF_ANY)) {
-			send_mapping(thread, call, CUDA_RECORD_MAP, false);
+			send_mapping(thread, call, CUDA_RECORD_MAP, false,
+				     MEMORY_IS_HOST(thread->live.kind));
 			drop_former_mapping(thread, call);
 			return;
 		}
@@ -152,7 +159,7 @@ static __always_inline void finish_unmap(struct thread *thread, const struct cal
 		}
 	}
 	is_unfinished = thread->words[0] < thread->words[1] && leave_rest(thread, call);
-	send_mapping(thread, call, CUDA_RECORD_UNMAP, is_unfinished);
+	send_mapping(thread, call, CUDA_RECORD_UNMAP, is_unfinished, false);
 }
 
 /* For the exporter, which runs this by bpf_prog_test_run: ends the mapping of that process at that

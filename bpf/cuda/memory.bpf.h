@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_CUDA_MEMORY_BPF_H
 #define GPUSNOOP_CUDA_MEMORY_BPF_H
 
-#include "bpf/cuda/process.bpf.h"
+#include "bpf/cuda/locations.bpf.h"
 
 /* Keep the whole stack of each allocating call, not only where it returns to? */
 const volatile bool keep_stacks = true;
@@ -25,7 +25,7 @@ struct {
 
 static __always_inline bool is_handle(const struct call *call)
 {
-	return CUDA_COOKIE_VARIANT(call->function) == MEMORY_vmm;
+	return MEMORY_HAS_HANDLE(CUDA_COOKIE_VARIANT(call->function));
 }
 
 /* Sends the allocation in thread->key and thread->live. */
@@ -40,8 +40,7 @@ static __always_inline void send_allocation(struct thread *thread, const struct 
 		return;
 	}
 	fill_call(&record->head, thread, call, type);
-	if (flags & CUDA_ALLOCATION_KNOWN)
-		record->head.device = thread->live.device;
+	record->head.device = thread->live.device;
 	record->address = thread->key.address;
 	record->bytes = thread->live.bytes;
 	record->born_ns = thread->live.born_ns;
@@ -140,6 +139,7 @@ static __always_inline void finish_allocation(struct thread *thread, const struc
 {
 	__u16 flags = 0;
 
+	locate(thread, call);
 	set_key(thread, 0, is_handle(call) ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY);
 	if (read_allocated(thread, call)) {
 		ACCOUNT(lost[LOST_fault], 1);
@@ -149,9 +149,7 @@ static __always_inline void finish_allocation(struct thread *thread, const struc
 	thread->live.context = thread->chosen.context;
 	thread->live.caller = thread->caller;
 	thread->live.uses = CUDA_ONE_REFERENCE;
-	thread->live.device = thread->chosen.ordinal_plus_1 - 1;
 	thread->live.stack = thread->stack;
-	thread->live.kind = CUDA_COOKIE_VARIANT(call->function);
 	thread->live.imported = 0;
 	/* One of 0 bytes has no address and is never freed. */
 	if (thread->key.address && add_live(thread)) {
@@ -197,6 +195,7 @@ static __always_inline void finish_free(struct thread *thread, const struct call
 	} else {
 		__builtin_memset(&thread->live, 0, sizeof(thread->live));
 		thread->live.kind = CUDA_COOKIE_VARIANT(call->function);
+		thread->live.device = thread->chosen.ordinal_plus_1 - 1;
 		send_allocation(thread, call, CUDA_RECORD_FREE, 0);
 	}
 }

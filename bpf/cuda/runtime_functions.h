@@ -15,10 +15,15 @@
 	  ADDRESS(1) | BYTES(2) | STREAM(3))                                                       \
 	F(cudaMallocAsync_ptsz, cudaMallocAsync, ALLOCATE, MEMORY_async,                           \
 	  ADDRESS(1) | BYTES(2) | STREAM(3))                                                       \
-	F(cudaMallocFromPoolAsync, cudaMallocFromPoolAsync, ALLOCATE, MEMORY_async,                \
-	  ADDRESS(1) | BYTES(2) | STREAM(4))                                                       \
-	F(cudaMallocFromPoolAsync_ptsz, cudaMallocFromPoolAsync, ALLOCATE, MEMORY_async,           \
-	  ADDRESS(1) | BYTES(2) | STREAM(4))                                                       \
+	F(cudaMallocFromPoolAsync, cudaMallocFromPoolAsync, ALLOCATE_FROM_POOL, MEMORY_async,      \
+	  ADDRESS(1) | BYTES(2) | SOURCE(3) | STREAM(4))                                           \
+	F(cudaMallocFromPoolAsync_ptsz, cudaMallocFromPoolAsync, ALLOCATE_FROM_POOL, MEMORY_async, \
+	  ADDRESS(1) | BYTES(2) | SOURCE(3) | STREAM(4))                                           \
+	F(cudaMemPoolCreate, cudaMemPoolCreate, MAKE_POOL, 0, ADDRESS(1) | SOURCE(2))              \
+	F(cudaMemPoolDestroy, cudaMemPoolDestroy, DESTROY_POOL, 0, ADDRESS(1))                     \
+	F(cudaDeviceGetDefaultMemPool, cudaDeviceGetDefaultMemPool, GET_POOL, 0,                   \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cudaDeviceGetMemPool, cudaDeviceGetMemPool, GET_POOL, 0, ADDRESS(1) | SOURCE(2))         \
 	F(cudaFree, cudaFree, FREE, MEMORY_device, ADDRESS(1))                                     \
 	F(cudaFreeHost, cudaFreeHost, FREE, MEMORY_pinned_host, ADDRESS(1))                        \
 	F(cudaFreeAsync, cudaFreeAsync, FREE, MEMORY_async, ADDRESS(1) | STREAM(2))                \

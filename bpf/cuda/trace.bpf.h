@@ -57,6 +57,8 @@ static __always_inline void trace_allocation(struct cuda_trace_record *record,
 	record->fields |= TRACE_BYTES | TRACE_KIND;
 	record->memory.kind = CUDA_COOKIE_VARIANT(call->function);
 	if (!thread->result) { /* as finish_allocation() found it */
+		record->memory.head.device = thread->live.device;
+		record->memory.kind = thread->live.kind;
 		record->memory.bytes = thread->live.bytes;
 		record->memory.destination = thread->key.address;
 		record->fields |= thread->key.address ? TRACE_ADDRESS : 0;
@@ -151,16 +153,19 @@ static __always_inline void trace_other(struct cuda_trace_record *record,
 		record->memory.bytes = argument(call, CUDA_BYTES);
 		record->fields |= TRACE_BYTES;
 		/* fallthrough */
+	case CUDA_DESTROY_POOL:
 	case CUDA_DESTROY_CONTEXT:
 	case CUDA_USE_CONTEXT:
 	case CUDA_PUSH_CONTEXT:
 		record->memory.destination = where;
 		record->fields |= TRACE_ADDRESS;
 		break;
+	case CUDA_GET_POOL:
 	case CUDA_PRIMARY_CONTEXT:
 	case CUDA_CREATE_CONTEXT:
 		record->memory.head.device = argument(call, CUDA_SOURCE);
 		/* fallthrough */
+	case CUDA_MAKE_POOL:
 	case CUDA_HANDLE:
 		if (!thread->result)
 			trace_word(&record->memory.destination, &record->fields, TRACE_ADDRESS,
@@ -216,6 +221,8 @@ static __always_inline void fill_trace(struct cuda_trace_record *record, struct 
 	case CUDA_ALLOCATE:
 	case CUDA_ALLOCATE_PITCHED:
 	case CUDA_ALLOCATE_3D:
+	case CUDA_ALLOCATE_AT:
+	case CUDA_ALLOCATE_FROM_POOL:
 		trace_allocation(record, thread, call);
 		break;
 	case CUDA_FREE:

@@ -190,8 +190,15 @@ struct DriverCopy3D {  // CUDA_MEMCPY3D
     std::size_t depth = 0;
 };
 
+enum LocationType : int {  // CUmemLocationType
+    kOnDevice = 1,
+    kOnHost = 2,
+    kOnHostNuma = 3,
+    kOnCurrentHostNuma = 4,
+};
+
 struct MemoryLocation {  // CUmemLocation
-    int type = 1;        // on a device
+    int type = kOnDevice;
     int id = 0;
 };
 

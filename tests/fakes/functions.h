@@ -14,7 +14,6 @@
     X(cudaStreamCreateWithFlags)           \
     X(cudaEventCreate)                     \
     X(cudaEventDestroy)                    \
-    X(cudaDeviceGetDefaultMemPool)         \
     X(cudaGetDeviceCount)                  \
     X(cudaGetDevice)                       \
     X(cudaMemGetInfo)                      \
@@ -31,7 +30,6 @@
     X(cuDriverGetVersion)                 \
     X(cuDeviceGetCount)                   \
     X(cuDeviceGet)                        \
-    X(cuDeviceGetDefaultMemPool)          \
     X(cuDevicePrimaryCtxRelease_v2)       \
     X(cuCtxGetCurrent)                    \
     X(cuCtxGetDevice)                     \
@@ -42,8 +40,6 @@
     X(cuMemAddressReserve)                \
     X(cuMemAddressFree)                   \
     X(cuMemSetAccess)                     \
-    X(cuMemPoolCreate)                    \
-    X(cuMemPoolDestroy)                   \
     X(cuModuleLoadData)                   \
     X(cuModuleUnload)                     \
     X(cuLibraryLoadData)                  \

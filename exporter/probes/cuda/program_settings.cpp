@@ -90,10 +90,11 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
         bpf_map__set_pin_path(map, pins.path_of(std::string("map_") + bpf_map__name(map)).c_str());
     };
     const auto &maps = skeleton.maps;
-    for (bpf_map *map : {maps.cuda_lifecycle, maps.cuda_mem_events, maps.cuda_events,
-                         maps.cuda_account, maps.cuda_threads, maps.cuda_procs, maps.cuda_filter,
-                         maps.cuda_live, maps.cuda_stacks, maps.cuda_contexts, maps.cuda_registered,
-                         maps.cuda_ended, maps.cuda_captures, maps.cuda_capturing}) {
+    for (bpf_map *map :
+         {maps.cuda_lifecycle, maps.cuda_mem_events, maps.cuda_events, maps.cuda_account,
+          maps.cuda_threads, maps.cuda_procs, maps.cuda_filter, maps.cuda_live, maps.cuda_stacks,
+          maps.cuda_contexts, maps.cuda_pools, maps.cuda_registered, maps.cuda_ended,
+          maps.cuda_captures, maps.cuda_capturing}) {
         pin(map);
     }
     if (skeleton.rodata->has_turns) {

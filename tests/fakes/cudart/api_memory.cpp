@@ -172,5 +172,14 @@ STANDIN_DEFINE(cudaMemGetInfo, (std::size_t *free_bytes, std::size_t *total_byte
                answer_call(self, driver().cuMemGetInfo_v2, free_bytes, total_bytes))
 STANDIN_DEFINE(cudaDeviceGetDefaultMemPool, (MemoryPool * pool, int device),
                call(self, [&](const Call &) { return default_pool(pool, device); }))
+STANDIN_DEFINE(cudaDeviceGetMemPool, (MemoryPool * pool, int device),
+               call(self, [&](const Call &) { return default_pool(pool, device); }))
+STANDIN_DEFINE(cudaMemPoolCreate, (MemoryPool * pool, const PoolProperties *properties),
+               call(self, [&](const Call &) -> int {
+                   const int error = use_device();
+                   return error == kSuccess ? driver().cuMemPoolCreate(pool, properties) : error;
+               }))
+STANDIN_DEFINE(cudaMemPoolDestroy, (MemoryPool pool),
+               call(self, [&](const Call &) { return driver().cuMemPoolDestroy(pool); }))
 
 }  // extern "C"

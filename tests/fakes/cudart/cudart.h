@@ -30,6 +30,9 @@ int cudaFreeHost(void *pointer);
 STANDIN_RUNTIME_BOTH(cudaFreeAsync, _ptsz, void *pointer, standin::Stream stream);
 int cudaMemGetInfo(std::size_t *free_bytes, std::size_t *total_bytes);
 int cudaDeviceGetDefaultMemPool(standin::MemoryPool *pool, int device);
+int cudaDeviceGetMemPool(standin::MemoryPool *pool, int device);
+int cudaMemPoolCreate(standin::MemoryPool *pool, const standin::PoolProperties *properties);
+int cudaMemPoolDestroy(standin::MemoryPool pool);
 
 STANDIN_RUNTIME_BOTH(cudaMemcpy, _ptds, void *to, const void *from, std::size_t bytes,
                      int direction);

@@ -125,6 +125,10 @@ STANDIN_DEFINE(cuDeviceGetDefaultMemPool, (MemoryPool * pool, Device device),
                device_call(self, device, [&](const Call &) {
                    return answer(pool, [&] { return default_pool(device); });
                }))
+STANDIN_DEFINE(cuDeviceGetMemPool, (MemoryPool * pool, Device device),
+               device_call(self, device, [&](const Call &) {
+                   return answer(pool, [&] { return default_pool(device); });
+               }))
 
 STANDIN_DEFINE(cuDevicePrimaryCtxRetain, (Context * context, Device device),
                device_call(self, device, [&](const Call &) -> int {

@@ -95,6 +95,10 @@ int ordered_call(Function self, DevicePointer *out, std::size_t bytes,
                 return *result;
             }
         }
+        if (*device == kHost) {
+            return allocate_here(open, MemoryKind::pinned_host, out, bytes, current,
+                                 current.device);
+        }
         return allocate_here(open, MemoryKind::async, out, bytes, current, *device);
     });
 }
@@ -151,10 +155,11 @@ int new_pool(MemoryPool *pool, const PoolProperties *properties) {
     if (!driver_is_initialized()) {
         return kNotInitialized;
     }
-    if (pool == nullptr || properties == nullptr || !is_device(properties->location.id)) {
+    if (pool == nullptr || properties == nullptr ||
+        (properties->location.type == kOnDevice && !is_device(properties->location.id))) {
         return kInvalidValue;
     }
-    create_pool(pool, properties->location.id);
+    create_pool(pool, properties->location.type == kOnDevice ? properties->location.id : kHost);
     return kSuccess;
 }
 

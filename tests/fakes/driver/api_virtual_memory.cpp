@@ -21,26 +21,28 @@ void count_ended(const Call &open, const Ended &ended) {
     }
     for (const Allocation &allocation : ended.freed) {
         if (allocation.counted && allocation.image == open.image) {
-            count_free(allocation.device, MemoryKind::vmm, allocation.bytes);
+            count_free(allocation.device, allocation.kind, allocation.bytes);
         }
     }
 }
 
 int create(const Call &open, MemoryHandle *handle, std::size_t bytes,
            const MemoryProperties *properties) {
-    if (handle == nullptr || properties == nullptr || properties->location.type != 1) {
+    if (handle == nullptr || properties == nullptr || properties->location.type < kOnDevice ||
+        properties->location.type > kOnCurrentHostNuma) {
         return kInvalidValue;
     }
-    const Device device = properties->location.id;
+    const bool is_host = properties->location.type != kOnDevice;
+    const MemoryKind kind = is_host ? MemoryKind::pinned_host : MemoryKind::vmm;
+    const Device device = is_host ? current_device() : properties->location.id;
     if (!is_device(device)) {
         return kInvalidDevice;
     }
     run_hook(open);
     const bool counted = counts(open);
-    const int error =
-        create_handle(handle, {bytes, MemoryKind::vmm, device, 0, counted, open.image});
+    const int error = create_handle(handle, {bytes, kind, device, 0, counted, open.image});
     if (error == kSuccess && counted) {
-        count_allocation(device, MemoryKind::vmm, bytes);
+        count_allocation(device, kind, bytes);
     }
     return error;
 }

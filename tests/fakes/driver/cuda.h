@@ -24,6 +24,7 @@ int cuGetProcAddress_v2(const char *symbol, void **function, int version, std::u
 int cuDeviceGetCount(int *count);
 int cuDeviceGet(standin::Device *device, int ordinal);
 int cuDeviceGetDefaultMemPool(standin::MemoryPool *pool, standin::Device device);
+int cuDeviceGetMemPool(standin::MemoryPool *pool, standin::Device device);
 int cuDevicePrimaryCtxRetain(standin::Context *context, standin::Device device);
 int cuDevicePrimaryCtxRelease_v2(standin::Device device);
 int cuDevicePrimaryCtxReset_v2(standin::Device device);

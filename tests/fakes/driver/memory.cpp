@@ -150,7 +150,8 @@ void return_bytes(std::size_t bytes) {
 
 bool is_device_memory(const void *pointer) {
     const auto allocation = covering(pointer, 1);
-    return allocation ? allocation->kind != MemoryKind::pinned_host : is_mapped(pointer, 1);
+    return allocation ? allocation->kind != MemoryKind::pinned_host
+                      : is_mapped_device_memory(pointer);
 }
 
 bool is_allocated(const void *pointer, std::size_t bytes) {

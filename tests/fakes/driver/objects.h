@@ -18,6 +18,9 @@ bool is_stream(Stream stream);
 // Whether it waits for the legacy stream, and that one for it.
 bool is_blocking(Stream stream);
 
+// The location of a pool that is on no device.
+inline constexpr Device kHost = -1;
+
 void create_pool(MemoryPool *pool, Device device);
 int destroy_pool(MemoryPool pool);
 MemoryPool default_pool(Device device);

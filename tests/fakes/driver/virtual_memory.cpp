@@ -203,6 +203,18 @@ int free_addresses(DevicePointer address, std::size_t bytes) {
     return kSuccess;
 }
 
+bool is_mapped_device_memory(const void *pointer) {
+    const auto address = reinterpret_cast<DevicePointer>(pointer);
+    const std::lock_guard lock(state().mutex);
+    auto at = state().mappings.upper_bound(address);
+    if (at == state().mappings.begin()) {
+        return false;
+    }
+    --at;
+    return covers(at->first, at->second.bytes, address, 1) &&
+           state().handles.at(at->second.handle).allocation.kind != truth::MemoryKind::pinned_host;
+}
+
 bool is_mapped(const void *pointer, std::size_t bytes) {
     const auto wanted = reinterpret_cast<DevicePointer>(pointer);
     const std::lock_guard lock(state().mutex);

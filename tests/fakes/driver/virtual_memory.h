@@ -29,6 +29,7 @@ int reserve_addresses(DevicePointer *address, std::size_t bytes);
 int free_addresses(DevicePointer address, std::size_t bytes);
 
 bool is_mapped(const void *pointer, std::size_t bytes);
+bool is_mapped_device_memory(const void *pointer);
 
 void lock_virtual_memory_for_fork();
 void unlock_virtual_memory_after_fork();

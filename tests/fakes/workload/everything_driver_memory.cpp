@@ -37,7 +37,9 @@ void allocate_from_pool(
     standin::MemoryPool pool = nullptr;
     const int device = all.current().device;
     if (all.coin()) {
-        if (all.make(DRIVER(cuDeviceGetDefaultMemPool), &pool, device) == kSuccess) {
+        const int error = all.coin() ? all.make(DRIVER(cuDeviceGetDefaultMemPool), &pool, device)
+                                     : all.make(DRIVER(cuDeviceGetMemPool), &pool, device);
+        if (error == kSuccess) {
             allocate(all, MemoryKind::async, function, pool, stream);
         }
         return;

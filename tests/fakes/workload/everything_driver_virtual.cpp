@@ -20,6 +20,7 @@ constexpr std::size_t kMostMappings = 2;  // of each
 struct Handle {
     standin::MemoryHandle number;
     std::size_t bytes;
+    MemoryKind kind;
     int device;
     bool imported;
     int references;
@@ -75,9 +76,19 @@ void VirtualMemory::create() {
     if (handles_.size() >= kMostHandles) {
         return;
     }
-    const int device = all_.current().device;
+    int devices = 0;
+    if (all_.make(DRIVER(cuDeviceGetCount), &devices) != kSuccess) {
+        return;
+    }
     standin::MemoryProperties properties;
-    properties.location.id = device;
+    // Anywhere, whichever device is the current one.
+    const bool is_host = all_.random(3) == 0;
+    properties.location.type =
+        standin::kOnDevice + static_cast<int>(is_host ? 1 + all_.random(3) : 0);
+    properties.location.id =
+        is_host ? 0 : static_cast<int>(all_.random(static_cast<std::uint64_t>(devices)));
+    const MemoryKind kind = is_host ? MemoryKind::pinned_host : MemoryKind::vmm;
+    const int device = is_host ? all_.current().device : properties.location.id;
     const std::size_t bytes = kGranularity * (1 + all_.random(3));
     standin::MemoryHandle number = 0;
     if (all_.make(DRIVER(cuMemCreate), &number, bytes,
@@ -85,12 +96,12 @@ void VirtualMemory::create() {
                   std::uint64_t{0}) != kSuccess) {
         return;
     }
-    truth::Memory &memory = all_.memory(MemoryKind::vmm, device);
+    truth::Memory &memory = all_.memory(kind, device);
     ++memory.allocations;
     memory.allocated_bytes += bytes;
     ++memory.outstanding_allocations;
     memory.outstanding_bytes += bytes;
-    handles_.push_back({number, bytes, device, false, 1, {}});
+    handles_.push_back({number, bytes, kind, device, false, 1, {}});
 }
 
 void VirtualMemory::import() {
@@ -98,7 +109,7 @@ void VirtualMemory::import() {
     if (handles_.size() < kMostHandles + 2 &&
         all_.make(DRIVER(cuMemImportFromShareableHandle), &number, static_cast<void *>(&all_), 1) ==
             kSuccess) {
-        handles_.push_back({number, kGranularity, 0, true, 1, {}});
+        handles_.push_back({number, kGranularity, MemoryKind::vmm, 0, true, 1, {}});
     }
 }
 
@@ -210,7 +221,7 @@ void VirtualMemory::forget_unused() {
             return false;
         }
         if (!handle.imported) {
-            truth::Memory &memory = all_.memory(MemoryKind::vmm, handle.device);
+            truth::Memory &memory = all_.memory(handle.kind, handle.device);
             ++memory.frees;
             memory.freed_bytes += handle.bytes;
             --memory.outstanding_allocations;

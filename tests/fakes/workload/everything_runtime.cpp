@@ -55,7 +55,20 @@ void allocate_from_pool(
     const Named<void **, std::size_t, standin::MemoryPool, standin::Stream> &function,
     standin::Stream stream) {
     standin::MemoryPool pool = nullptr;
-    if (all.make(RUNTIME(cudaDeviceGetDefaultMemPool), &pool, all.current().device) == kSuccess) {
+    const int device = all.current().device;
+    if (all.coin()) {
+        standin::PoolProperties properties;
+        properties.location.id = device;
+        if (all.make(RUNTIME(cudaMemPoolCreate), &pool,
+                     static_cast<const standin::PoolProperties *>(&properties)) == kSuccess) {
+            allocate(all, MemoryKind::async, function, pool, stream);
+            all.make(RUNTIME(cudaMemPoolDestroy), pool);
+        }
+        return;
+    }
+    const int error = all.coin() ? all.make(RUNTIME(cudaDeviceGetDefaultMemPool), &pool, device)
+                                 : all.make(RUNTIME(cudaDeviceGetMemPool), &pool, device);
+    if (error == kSuccess) {
         allocate(all, MemoryKind::async, function, pool, stream);
     }
 }

@@ -8,6 +8,10 @@
 //   map FIRST N         memory with a handle, 2 MiB each, at N places side by side of a range of
 //                       addresses; the handles are released, so that only the mappings hold it
 //   unmap FIRST N       those places, by one call
+//   create TYPE ID      a handle of memory, 2 MiB, at that CUmemLocation; it is never released
+//   pool TYPE ID BYTES  so many bytes from a new pool at that location, which is destroyed
+//   default_pool ID BYTES  from the default pool of that device
+//   use DEVICE          makes it the thread's
 //   wait                prints "waiting K", K counted from 1, and waits for SIGUSR1
 
 #include "cudart/cudart.h"
@@ -58,7 +62,7 @@ public:
             check(standin::driver().cuMemUnmap(place(number(words[0])), number(words[1]) * kPlace));
             return 2;
         }
-        return -1;
+        return run_located(step, words, count);
     }
     bool run(const std::string &step) {
         if (step == "reset") {
@@ -82,6 +86,43 @@ private:
             std::fprintf(stderr, "a step failed: %d\n", error);
             std::exit(1);
         }
+    }
+    // What names a device itself.
+    int run_located(const std::string &step, const char *const *words, int count) {
+        const auto &driver = standin::driver();
+        const auto integer = [&](int at) { return static_cast<int>(number(words[at])); };
+        if (step == "create" && count > 1) {
+            standin::MemoryProperties properties;
+            properties.location = {integer(0), integer(1)};
+            standin::MemoryHandle handle = 0;
+            check(driver.cuInit(0));
+            check(driver.cuMemCreate(&handle, kPlace, &properties, 0));
+            return 2;
+        }
+        if (step == "pool" && count > 2) {
+            standin::PoolProperties properties;
+            properties.location = {integer(0), integer(1)};
+            standin::MemoryPool pool = nullptr;
+            check(driver.cuMemPoolCreate(&pool, &properties));
+            allocate_from(pool, number(words[2]));
+            check(driver.cuMemPoolDestroy(pool));
+            return 3;
+        }
+        if (step == "default_pool" && count > 1) {
+            standin::MemoryPool pool = nullptr;
+            check(cudaDeviceGetDefaultMemPool(&pool, integer(0)));
+            allocate_from(pool, number(words[1]));
+            return 2;
+        }
+        if (step == "use" && count > 0) {
+            check(cudaSetDevice(integer(0)));
+            return 1;
+        }
+        return -1;
+    }
+    static void allocate_from(standin::MemoryPool pool, std::size_t bytes) {
+        void *memory = nullptr;
+        check(cudaMallocFromPoolAsync(&memory, bytes, pool, nullptr));
     }
     void allocate(std::size_t times, std::size_t bytes) {
         for (std::size_t i = 0; i < times; ++i) {

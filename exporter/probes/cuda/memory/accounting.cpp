@@ -31,10 +31,6 @@ LiveEntry live_entry(const Process &process, const LiveAllocations::Key &key) {
             static_cast<std::uint64_t>(key.born_ns)};
 }
 
-cuda_memory_kind memory_kind_of(std::uint16_t kind) {
-    return kind < MEMORY_KIND_COUNT ? static_cast<cuda_memory_kind>(kind) : MEMORY_device;
-}
-
 }  // namespace
 
 MemoryAccounting::MemoryAccounting(series::FamilySet &families, const CudaProcessTable &processes,
@@ -146,7 +142,7 @@ bool MemoryAccounting::add(Process &process, std::uint64_t address, const Alloca
     if (state.briefly_missing.erase(key) > 0) {
         state.live.note_briefly_missing(key);
     }
-    state.has_handles = state.has_handles || allocation.kind == MEMORY_vmm;
+    state.has_handles = state.has_handles || MEMORY_HAS_HANDLE(allocation.kind);
     sites_.used(process, allocation.site);
     return true;
 }
@@ -192,7 +188,7 @@ void MemoryAccounting::apply_free(Process &process, const cuda_allocation_record
     }
     const std::int32_t device = device_of(process, record.head.device);
     const cuda_memory_kind kind = memory_kind_of(record.kind);
-    const LiveAllocations::Key key{kind == MEMORY_vmm, record.address,
+    const LiveAllocations::Key key{MEMORY_HAS_HANDLE(kind), record.address,
                                    static_cast<std::int64_t>(record.born_ns)};
     if (watched_frees_) {
         watched_frees_->insert({process.key, key});
@@ -218,7 +214,7 @@ void MemoryAccounting::apply_free_of_unknown(Process &process,
     const std::uint64_t began =
         record.head.ended_ns - std::min(record.head.ended_ns, record.head.duration_ns);
     const auto found = state_of<MemoryState>(process).live.find_not_in_kernel_table(
-        kind == MEMORY_vmm, record.address,
+        MEMORY_HAS_HANDLE(kind), record.address,
         static_cast<std::int64_t>(std::min<std::uint64_t>(began, INT64_MAX)));
     if (!found) {
         return counters_.freed_unknown(process, device_of(process, record.head.device), kind);
@@ -234,7 +230,9 @@ void MemoryAccounting::apply(Process &process, const cuda_mapping_record &record
     auto &state = state_of<MemoryState>(process);
     state.has_handles = true;
     if (record.head.type == CUDA_RECORD_MAP) {
-        state.live.map(record.address, record.bytes);
+        if (record.is_host == 0) {
+            state.live.map(record.address, record.bytes);
+        }
     } else {
         state.live.unmap(record.address, record.bytes);
         state.has_unfinished_unmaps = state.has_unfinished_unmaps || record.is_unfinished != 0;
@@ -243,7 +241,7 @@ void MemoryAccounting::apply(Process &process, const cuda_mapping_record &record
 }
 
 bool MemoryAccounting::was_reset(const Process &process, const Allocation &allocation) {
-    if (allocation.kind == MEMORY_vmm) {
+    if (MEMORY_HAS_HANDLE(allocation.kind)) {
         return false;
     }
     const auto &resets = state_of<MemoryState>(process).resets;

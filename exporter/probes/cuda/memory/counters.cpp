@@ -17,7 +17,7 @@ struct MemorySlots {
 
 series::LabelValues labels_by_kind(const Process &process, std::int32_t device,
                                    cuda_memory_kind kind) {
-    return labels_of(process, {gpu_of(process, device), memory_kind_names.at(kind)});
+    return labels_of(process, {gpu_of(process, device), memory_kind_names.at(shown_kind(kind))});
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ bool LiveAllocations::allocate(std::uint64_t address, const Allocation &allocati
         return false;
     }
     add(births_[to_second(allocation.born_ns)], allocation.bytes);
-    add(parts_[{allocation.device, allocation.kind}], allocation.bytes);
+    add(parts_[{allocation.device, shown_kind(allocation.kind)}], allocation.bytes);
     add(sites_[allocation.site], allocation.bytes);
     add(all_, allocation.bytes);
     return true;
@@ -46,7 +46,7 @@ bool LiveAllocations::allocate(std::uint64_t address, const Allocation &allocati
 LiveAllocations::Live::iterator LiveAllocations::erase(Live::iterator entry) {
     const Allocation &allocation = entry->second;
     subtract(births_, to_second(allocation.born_ns), allocation.bytes);
-    subtract(parts_, {allocation.device, allocation.kind}, allocation.bytes);
+    subtract(parts_, {allocation.device, shown_kind(allocation.kind)}, allocation.bytes);
     subtract(sites_, allocation.site, allocation.bytes);
     subtract(all_, allocation.bytes);
     return live_.erase(entry);
@@ -121,7 +121,7 @@ bool LiveAllocations::is_on_device(std::uint64_t address) const {
     if (above != live_.begin()) {
         const auto &[key, allocation] = *--above;
         if (!key.is_handle && address - key.address < allocation.bytes) {
-            return allocation.kind != MEMORY_pinned_host;
+            return !MEMORY_IS_HOST(allocation.kind);
         }
     }
     auto mapped = mappings_.upper_bound(address);

@@ -22,6 +22,16 @@ namespace gpusnoop::probes {
 inline constexpr std::array<std::chrono::seconds, 3> age_thresholds = {
     std::chrono::seconds(60), std::chrono::seconds(600), std::chrono::seconds(3600)};
 
+// Host memory with a handle is pinned host memory on the page.
+constexpr cuda_memory_kind shown_kind(cuda_memory_kind kind) {
+    return kind == MEMORY_vmm_host ? MEMORY_pinned_host : kind;
+}
+
+// Of a record or an entry in the kernel's table.
+constexpr cuda_memory_kind memory_kind_of(std::uint16_t kind) {
+    return kind <= MEMORY_vmm_host ? static_cast<cuda_memory_kind>(kind) : MEMORY_device;
+}
+
 struct Allocation {
     std::uint64_t bytes = 0;
     std::int64_t born_ns = 0;  // when the allocating call returned, on the kernel's monotonic clock
@@ -48,9 +58,9 @@ public:
         auto operator<=>(const Key &) const = default;
     };
     static Key key_of(std::uint64_t address, const Allocation &allocation) {
-        return {allocation.kind == MEMORY_vmm, address, allocation.born_ns};
+        return {MEMORY_HAS_HANDLE(allocation.kind), address, allocation.born_ns};
     }
-    using Part = std::pair<std::int32_t, cuda_memory_kind>;  // device, kind
+    using Part = std::pair<std::int32_t, cuda_memory_kind>;  // device, kind as it is shown
     using Parts = std::pmr::map<Part, Amount>;
 
     // Nodes come from `memory`, which must outlive this.
@@ -71,7 +81,7 @@ public:
     // seen.
     std::vector<Allocation> forget_older(const Key &key);
 
-    // Addresses that lead to memory with a handle.
+    // Addresses that lead to memory of a device with a handle.
     void map(std::uint64_t address, std::uint64_t bytes);
     void unmap(std::uint64_t address, std::uint64_t bytes);
 

@@ -28,8 +28,7 @@ Allocation allocation_of(const cuda_live &live, std::int32_t device) {
             .context = live.context,
             .site = {live.stack, live.caller},
             .device = device,
-            .kind = live.kind < MEMORY_KIND_COUNT ? static_cast<cuda_memory_kind>(live.kind)
-                                                  : MEMORY_device};
+            .kind = memory_kind_of(live.kind)};
 }
 
 // Was it in a context that has been reset or destroyed since?
@@ -137,7 +136,9 @@ void Reconciler::compare(Process &process, const LiveTable &table,
     std::vector<LiveEntry> reset;
     for (const auto &[address, mapping] : unmapped.live()) {
         state.has_handles = true;
-        state.live.map(address, mapping.bytes);
+        if (!mapping.is_host) {
+            state.live.map(address, mapping.bytes);
+        }
     }
     for (const std::size_t i : entries) {
         const auto &[key, live] = table.entries[i];

@@ -16,7 +16,8 @@ Unmapped::Unmapped(const LiveTable &table, std::span<const std::size_t> entries)
         if (key.space == CUDA_LIVE_UNMAPS) {
             ranges.push_back(i);
         } else if (key.space == CUDA_LIVE_MAPPINGS && live.uses == 0) {
-            live_[key.address] = {live.bytes, live.born_ns, {live.context, live.caller}};
+            live_[key.address] = {
+                live.bytes, live.born_ns, {live.context, live.caller}, MEMORY_IS_HOST(live.kind)};
         } else if (key.space == CUDA_LIVE_MAPPINGS) {
             done_.push_back({key, live.born_ns});  // ended by us, but not removed yet
         }

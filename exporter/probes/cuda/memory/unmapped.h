@@ -23,6 +23,7 @@ public:
         std::uint64_t bytes = 0;
         std::uint64_t born_ns = 0;
         std::pair<std::uint64_t, std::uint64_t> handle;  // and when it was born
+        bool is_host = false;
     };
     using Mappings = std::map<std::uint64_t, Mapping>;  // by address
 

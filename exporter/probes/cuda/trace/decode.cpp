@@ -17,6 +17,10 @@ namespace {
 constexpr std::array<std::string_view, CUDA_OPERATION_COUNT> operation_names = [] {
     std::array<std::string_view, CUDA_OPERATION_COUNT> names{};
     names[CUDA_ALLOCATE] = names[CUDA_ALLOCATE_PITCHED] = names[CUDA_ALLOCATE_3D] = "allocate";
+    names[CUDA_ALLOCATE_AT] = names[CUDA_ALLOCATE_FROM_POOL] = "allocate";
+    names[CUDA_MAKE_POOL] = "make_pool";
+    names[CUDA_GET_POOL] = "get_pool";
+    names[CUDA_DESTROY_POOL] = "destroy_pool";
     names[CUDA_FREE] = "free";
     names[CUDA_MAP] = "map";
     names[CUDA_UNMAP] = "unmap";
@@ -151,7 +155,10 @@ std::vector<Detail> details_of(const cuda_trace_record &record,
     if (has(TRACE_KIND) && is_transfer(operation)) {
         details.emplace_back("direction", kind_name(copy_kinds, memory.kind));
     } else if (has(TRACE_KIND)) {
-        details.emplace_back("memory_kind", kind_name(memory_kinds, memory.kind));
+        const std::uint32_t kind = memory.kind == std::uint32_t{MEMORY_vmm_host}
+                                       ? std::uint32_t{MEMORY_pinned_host}
+                                       : memory.kind;
+        details.emplace_back("memory_kind", kind_name(memory_kinds, kind));
     }
     if (is_transfer(operation)) {
         details.emplace_back("mode", std::string(memory.is_async != 0 ? "async" : "sync"));

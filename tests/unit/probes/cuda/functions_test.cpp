@@ -82,15 +82,10 @@ TEST_CASE("what an allocating or freeing function is about is in its cookie") {
         return cuda_functions()[function_of(symbol)].cookie;
     };
     const std::map<std::string_view, cuda_memory_kind> kinds = {
-        {"cudaMalloc", MEMORY_device},
-        {"cudaMallocAsync_ptsz", MEMORY_async},
-        {"cudaMallocManaged", MEMORY_managed},
-        {"cudaHostAlloc", MEMORY_pinned_host},
-        {"cudaMallocHost", MEMORY_pinned_host},
-        {"cuMemAllocManaged", MEMORY_managed},
-        {"cuMemHostAlloc", MEMORY_pinned_host},
-        {"cuMemCreate", MEMORY_vmm},
-        {"cuMemAllocFromPoolAsync", MEMORY_async}};
+        {"cudaMalloc", MEMORY_device},          {"cudaMallocAsync_ptsz", MEMORY_async},
+        {"cudaMallocManaged", MEMORY_managed},  {"cudaHostAlloc", MEMORY_pinned_host},
+        {"cudaMallocHost", MEMORY_pinned_host}, {"cuMemAllocManaged", MEMORY_managed},
+        {"cuMemHostAlloc", MEMORY_pinned_host}, {"cuMemAllocAsync", MEMORY_async}};
     for (const auto &[symbol, kind] : kinds) {
         CAPTURE(symbol);
         CHECK(operation_in(cookie(symbol)) == CUDA_ALLOCATE);
@@ -98,6 +93,10 @@ TEST_CASE("what an allocating or freeing function is about is in its cookie") {
         CHECK(CUDA_COOKIE_SLOT(cookie(symbol), CUDA_ADDRESS) == 1);
         CHECK(CUDA_COOKIE_SLOT(cookie(symbol), CUDA_BYTES) == 2);
     }
+    CHECK(operation_in(cookie("cuMemCreate")) == CUDA_ALLOCATE_AT);
+    CHECK(variant_in(cookie("cuMemCreate")) == MEMORY_vmm);
+    CHECK(operation_in(cookie("cuMemAllocFromPoolAsync")) == CUDA_ALLOCATE_FROM_POOL);
+    CHECK(variant_in(cookie("cuMemAllocFromPoolAsync")) == MEMORY_async);
     CHECK(operation_in(cookie("cuMemRelease")) == CUDA_FREE);
     CHECK(variant_in(cookie("cuMemRelease")) == MEMORY_vmm);
     CHECK(CUDA_COOKIE_SLOT(cookie("cudaMemcpyAsync"), CUDA_STREAM) == 5);

@@ -68,6 +68,30 @@ TEST_CASE("each kind of memory, and each GPU, has its own counters") {
     }
 }
 
+TEST_CASE("host memory with a handle is pinned host memory, and no other allocation's") {
+    Fixture bench;
+    bench.allocations(process());
+    auto host = allocation(0x1000, 4, 2'000, MEMORY_vmm);
+    host.kind = MEMORY_vmm_host;
+    bench.allocations(host);
+    bench.allocations(allocation(0x1000, 2, 2'001, MEMORY_pinned_host));  // an address
+    auto map = mapping(CUDA_RECORD_MAP, 0x10000, 0x1000, 2'002);
+    map.is_host = 1;
+    bench.allocations(map);
+    bench.calls(copy(0x10800, 0x70000, 16, COPY_DEFAULT, 2'003));
+    bench.apply_all();
+    CHECK(bench.page("cuda_memory_outstanding_bytes").size() == 1);
+    CHECK(bench.sum("cuda_memory_outstanding_bytes", {"pinned_host"}) == 6);
+    CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2h"}) == 16);
+    auto gone = release(allocation(0x1000, 4, 2'000, MEMORY_vmm), 3'000);
+    gone.kind = MEMORY_vmm_host;
+    bench.allocations(gone);
+    bench.apply_all();
+    CHECK(bench.sum("cuda_memory_outstanding_bytes", {"pinned_host"}) == 2);
+    CHECK(bench.sum("cuda_memory_freed_bytes_total", {"pinned_host"}) == 4);
+    CHECK(bench.page("cuda_memory_untracked_frees_total").empty());
+}
+
 TEST_CASE("a thread that chose no device is on the first one, where all it did was seen") {
     const auto gpus = [](bool complete, std::int32_t device) {
         Fixture bench;

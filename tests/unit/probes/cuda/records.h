@@ -113,7 +113,8 @@ inline cuda_reset_record reset(std::int32_t device, std::uint64_t at, std::uint6
 
 inline cuda_mapping_record mapping(std::uint16_t type, std::uint64_t address, std::uint64_t bytes,
                                    std::uint64_t at) {
-    return {head(type, type == CUDA_RECORD_MAP ? "cuMemMap" : "cuMemUnmap", at), address, bytes, 0};
+    return {head(type, type == CUDA_RECORD_MAP ? "cuMemMap" : "cuMemUnmap", at), address, bytes, 0,
+            0};
 }
 
 inline cuda_copy_record copy(std::uint64_t to, std::uint64_t from, std::uint64_t bytes,
