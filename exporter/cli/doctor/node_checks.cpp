@@ -11,6 +11,7 @@
 #include "exporter/base/file_id.h"
 #include "exporter/base/glob.h"
 #include "exporter/base/read_file.h"
+#include "exporter/cli/doctor/unnamed_checks.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/mmap_events.h"
 #include "exporter/ebpf/pins.h"
@@ -81,6 +82,9 @@ std::vector<Finding> examine_processes(const config::Config &config) {
     std::vector<Finding> findings = {
         {"processes", Verdict::ok, std::to_string(processes.size()) + " can be looked at", ""}};
     for (Finding &finding : judge_libraries(find_libraries(*mappings, **list, config))) {
+        findings.push_back(std::move(finding));
+    }
+    for (Finding &finding : examine_unnamed(*mappings, **list, config)) {
         findings.push_back(std::move(finding));
     }
     return findings;

@@ -149,6 +149,11 @@ public:
     // A table that cannot be read has none.
     [[nodiscard]] bool has_symbol(std::span<const std::string_view> names) const;
 
+    // Which of these names are functions that the file exports to others, as indexes, ascending.
+    // Fails as find_functions() does.
+    [[nodiscard]] Result<std::vector<std::size_t>> exported(
+        std::span<const std::string_view> names) const;
+
     // Whether the first 64 KiB of the section contain the text.
     [[nodiscard]] bool section_contains(std::string_view section, std::string_view text) const;
 

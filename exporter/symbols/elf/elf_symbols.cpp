@@ -103,6 +103,47 @@ bool ElfFile::has_symbol(std::span<const std::string_view> names) const {
     return false;
 }
 
+Result<std::vector<std::size_t>> ElfFile::exported(std::span<const std::string_view> names) const {
+    std::vector<std::size_t> found;
+    if (!dynsym_) {
+        return found;
+    }
+    ElfReader reader(fd_, file_size_, limits_);
+    const auto tails = find_suffixes(reader, *dynsym_, names);
+    if (!tails) {
+        return tl::unexpected(tails.error());
+    }
+    std::vector<NameAt> places;
+    places.reserve(tails->size());
+    for (const SuffixMatch &tail : *tails) {
+        places.push_back({tail.end - names[tail.ending].size(), tail.ending});
+    }
+    if (places.empty()) {
+        return found;
+    }
+    std::sort(places.begin(), places.end());
+    std::vector<bool> is_found(names.size());
+    auto done =
+        reader.for_each<Elf64_Sym>(dynsym_->offset, dynsym_->count, [&](const auto &symbol) {
+            if (is_function(symbol) && ELF64_ST_BIND(symbol.st_info) != STB_LOCAL) {
+                const auto [first, last] =
+                    std::equal_range(places.begin(), places.end(), NameAt{symbol.st_name, 0});
+                std::for_each(first, last,
+                              [&](const NameAt &place) { is_found[place.name] = true; });
+            }
+            return true;
+        });
+    if (!done) {
+        return tl::unexpected(done.error());
+    }
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        if (is_found[i]) {
+            found.push_back(i);
+        }
+    }
+    return found;
+}
+
 Result<std::vector<FoundFunction>> ElfFile::find_functions(
     std::span<const std::string_view> names) const {
     const auto searched = tables();
