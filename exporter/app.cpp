@@ -29,6 +29,11 @@ namespace gpusnoop {
 
 namespace {
 
+// After the signal to end: a child process gets the probes that are still attached, and the
+// exporter ends.
+constexpr std::chrono::milliseconds hand_over_after{1500};
+constexpr std::chrono::milliseconds end_after{2000};
+
 Error with_hint(const Error &error) {
     return {error.message + limit_hint(error.code), error.code};
 }
@@ -36,6 +41,9 @@ Error with_hint(const Error &error) {
 }  // namespace
 
 App::~App() {
+    // One clock for all that follows: each of these joins threads, which may be waiting for the
+    // files and processes of others.
+    const ebpf::Handover ending(hand_over_after, end_after);
     if (profiles_) {
         profiles_->stop();  // it answers through the server
     }
@@ -43,13 +51,7 @@ App::~App() {
     server_.reset();
     pipeline_.reset();
     profiles_.reset();
-    if (discovery_ && !discovery_->stop(std::chrono::seconds(5))) {
-        // The kernel detaches the probes when the process ends.
-        log::error("discovery is stuck: the exporter ends without waiting for it");
-        std::_Exit(0);
-    }
     discovery_.reset();
-    const ebpf::Handover handover;
     calibration_.reset();  // writes to the probes
     probes::end_probes(std::move(probes_));
 }

@@ -92,12 +92,6 @@ void Discovery::start() {
     }
 }
 
-bool Discovery::stop(milliseconds patience) {
-    thread_.request_stop();
-    sleeper_.wake();
-    return !thread_.joinable() || progress_.wait_until_ended(patience);
-}
-
 bool Discovery::wanted(std::string_view name) const {
     return std::ranges::any_of(attachers_, [&](const Attacher *one) { return one->wants(name); });
 }
@@ -137,7 +131,6 @@ void Discovery::run(const std::stop_token &stop) {
             openings_.opener->abandon(*known_[key].opening);
         }
     }
-    progress_.end();
 }
 
 void Discovery::sleep(Clock::time_point rescan_at) {

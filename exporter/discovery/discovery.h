@@ -63,10 +63,6 @@ public:
     // the thread is stuck.
     void start();
 
-    // Asks the thread to end, and waits so long. False if it has not ended: it is blocked in the
-    // kernel.
-    [[nodiscard]] bool stop(std::chrono::milliseconds patience);
-
     // Makes the thread call `change`. If that returns true, the thread offers the attacher all
     // files again: first the files offered before, attached to or not, and then all others that are
     // mapped. Returns when that is done, or fails after a long wait: then it is done later, so

@@ -18,7 +18,6 @@ public:
     // For the thread itself.
     void come_round() { last_round_ = Clock::now().time_since_epoch().count(); }
     void first_look_is_over() { set(is_ready_); }
-    void end() { set(has_ended_); }
     // Before the thread starts: discovery cannot work.
     void note_problem(std::string problem) { problem_ = std::move(problem); }
     void note_slow_files(std::uint64_t files) { slow_files_ = files; }
@@ -35,9 +34,8 @@ public:
     // Files that are not attached to because they did not answer.
     [[nodiscard]] std::uint64_t slow_files() const { return slow_files_; }
 
-    // Waits until it is so. False: the time is over.
+    // False: the time is over.
     bool wait_until_ready(std::chrono::milliseconds most) { return wait(is_ready_, most); }
-    bool wait_until_ended(std::chrono::milliseconds most) { return wait(has_ended_, most); }
 
 private:
     void set(std::atomic<bool> &flag) {
@@ -53,7 +51,6 @@ private:
     std::atomic<Clock::rep> last_round_ = Clock::now().time_since_epoch().count();
     std::atomic<std::uint64_t> slow_files_ = 0;
     std::atomic<bool> is_ready_ = false;
-    std::atomic<bool> has_ended_ = false;
     std::string problem_;
     std::mutex mutex_;
     std::condition_variable changed_;

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <stop_token>
@@ -142,12 +143,24 @@ void hand_over() {
 
 }  // namespace
 
-Handover::Handover(std::chrono::milliseconds patience) {
-    const auto wait = [this, patience](const std::stop_token &stop) {
+Handover::Handover(std::chrono::milliseconds patience,
+                   std::optional<std::chrono::milliseconds> longest) {
+    const auto began = std::chrono::steady_clock::now();
+    const auto wait = [this, began, patience, longest](const std::stop_token &stop) {
         std::unique_lock lock(mutex_);
-        (void)changed_.wait_for(lock, stop, patience, [] { return false; });
+        (void)changed_.wait_until(lock, stop, began + patience, [] { return false; });
+        if (stop.stop_requested()) {
+            return;
+        }
+        hand_over();
+        if (!longest) {
+            return;
+        }
+        (void)changed_.wait_until(lock, stop, began + *longest, [] { return false; });
         if (!stop.stop_requested()) {
-            hand_over();
+            log::warn(
+                "a part of the exporter does not stop in time: it ends without waiting for it");
+            std::_Exit(0);
         }
     };
     try {

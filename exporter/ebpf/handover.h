@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace gpusnoop::ebpf {
@@ -11,9 +12,13 @@ namespace gpusnoop::ebpf {
 // Code that detaches during its lifetime has `patience` to finish. Links that are left then are
 // inherited by a child process, which detaches them after this process has ended. So closing them
 // takes this process no more time. If the child is killed, the kernel detaches them.
+//
+// With `longest`, this process ends at that time, with the exit status 0, even if a thread of it
+// still waits: for a file or a process of somebody else, who must not be able to delay the end.
 class Handover {
 public:
-    explicit Handover(std::chrono::milliseconds patience = std::chrono::seconds(2));
+    explicit Handover(std::chrono::milliseconds patience = std::chrono::seconds(2),
+                      std::optional<std::chrono::milliseconds> longest = {});
     // Everything was detached in time, or handed over.
     ~Handover();
     Handover(const Handover &) = delete;
