@@ -23,6 +23,7 @@
 #include "exporter/base/result.h"
 #include "exporter/symbols/elf/elf_reader.h"
 #include "exporter/symbols/elf/elf_tables.h"
+#include "exporter/symbols/elf/function_index.h"
 #include "exporter/symbols/elf/usdt.h"
 
 namespace gpusnoop::symbols {
@@ -93,6 +94,13 @@ public:
     // one, and .symtab before .dynsym. A function of unknown size covers its first byte only.
     [[nodiscard]] Result<std::vector<FoundSymbol>> functions_at(
         std::span<const std::uint64_t> file_offsets) const;
+
+    // All functions, for many calls of functions_at(). Fails as find_functions() does, and with
+    // EFBIG if there are more than `most`.
+    [[nodiscard]] Result<FunctionIndex> index_functions(std::size_t most) const;
+    // The same as functions_at() above, without reading the symbols again.
+    [[nodiscard]] Result<std::vector<FoundSymbol>> functions_at(
+        const FunctionIndex &index, std::span<const std::uint64_t> file_offsets) const;
 
     // Every function whose name `wanted` accepts, by name and offset, each once. `wanted` is called
     // once for each place of a string table where a function's name starts. Fails as

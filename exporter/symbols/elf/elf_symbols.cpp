@@ -276,6 +276,59 @@ Result<std::vector<FoundSymbol>> ElfFile::functions_at(
     return found;
 }
 
+Result<FunctionIndex> ElfFile::index_functions(std::size_t most) const {
+    const auto searched = tables();
+    if (!searched) {
+        return tl::unexpected(searched.error());
+    }
+    Readers readers(*this, *searched);
+    std::vector<IndexedFunction> functions;
+    for (std::size_t table = 0; table < readers.tables().size(); ++table) {
+        const auto done = readers.of(table).for_each<Elf64_Sym>(
+            readers.tables()[table].offset, readers.tables()[table].count, [&](const auto &symbol) {
+                if (is_function(symbol)) {
+                    functions.push_back({.vaddr = symbol.st_value,
+                                         .size = symbol.st_size,
+                                         .name = symbol.st_name,
+                                         .table = static_cast<std::uint16_t>(table),
+                                         .rank = static_cast<std::uint16_t>(rank_of(symbol))});
+                }
+                return functions.size() <= most;
+            });
+        if (!done) {
+            return tl::unexpected(done.error());
+        }
+        if (functions.size() > most) {
+            return fail("it has too many functions for an index", EFBIG);
+        }
+    }
+    return FunctionIndex(std::move(functions));
+}
+
+Result<std::vector<FoundSymbol>> ElfFile::functions_at(
+    const FunctionIndex &index, std::span<const std::uint64_t> file_offsets) const {
+    const auto searched = tables();
+    if (!searched) {
+        return tl::unexpected(searched.error());
+    }
+    Readers readers(*this, *searched);
+    std::vector<FoundSymbol> found(file_offsets.size());
+    for (std::size_t i = 0; i < file_offsets.size(); ++i) {
+        const auto vaddr = to_vaddr(file_offsets[i]);
+        const IndexedFunction *function = vaddr ? index.at(*vaddr) : nullptr;
+        if (function == nullptr || function->table >= readers.tables().size()) {
+            continue;
+        }
+        auto name = read_name(readers.of(function->table), readers.tables()[function->table],
+                              function->name);
+        if (!name) {
+            return tl::unexpected(name.error());
+        }
+        found[i] = {std::move(*name), function->vaddr, function->size};
+    }
+    return found;
+}
+
 Result<std::vector<FoundSymbol>> ElfFile::find_by_suffix(std::string_view ending) const {
     if (ending.empty()) {
         return fail("an ending is needed to find symbols by", EINVAL);

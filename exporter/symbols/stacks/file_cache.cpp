@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <iterator>
 
 namespace gpusnoop::symbols {
@@ -29,6 +30,16 @@ const std::string &CachedFile::build_id() {
         build_id_ = elf_ ? elf_->build_id().value_or("") : "";
     }
     return *build_id_;
+}
+
+const std::vector<FoundSymbol> &CachedFile::find_by_suffix(std::string_view ending) {
+    if (!with_suffix_) {
+        with_suffix_.emplace();
+        if (elf_) {
+            *with_suffix_ = elf_->find_by_suffix(ending).value_or(std::vector<FoundSymbol>());
+        }
+    }
+    return *with_suffix_;
 }
 
 bool CachedFile::is_as_it_was() const {
@@ -118,14 +129,19 @@ std::vector<FunctionAt> FileCache::functions_at(CachedFile &file,
 }
 
 void FileCache::read_symbols(CachedFile &file, const std::vector<std::uint64_t> &offsets,
-                             std::unordered_map<std::uint64_t, FunctionAt> &found) const {
+                             std::unordered_map<std::uint64_t, FunctionAt> &found) {
     for (const std::uint64_t offset : offsets) {
         found.try_emplace(offset);
     }
     if (offsets.empty() || !file.elf_ || file.unreadable_) {
         return;
     }
-    const auto symbols = file.elf_->functions_at(offsets);
+    read_index(file);
+    if (file.unreadable_) {
+        return;
+    }
+    const auto symbols = file.index_ ? file.elf_->functions_at(*file.index_, offsets)
+                                     : file.elf_->functions_at(offsets);
     if (!symbols) {
         file.unreadable_ = true;
         return;
@@ -134,6 +150,28 @@ void FileCache::read_symbols(CachedFile &file, const std::vector<std::uint64_t> 
         const FoundSymbol &symbol = (*symbols)[i];
         if (const auto vaddr = file.elf_->to_vaddr(offsets[i]); vaddr && !symbol.name.empty()) {
             found[offsets[i]] = {name_of_(symbol.name), *vaddr - symbol.vaddr};
+        }
+    }
+}
+
+// Without it, a process that launches kernels at thousands of addresses would have the symbols read
+// thousands of times.
+void FileCache::read_index(CachedFile &file) {
+    if (file.index_ || file.unindexed_) {
+        return;
+    }
+    auto index = file.elf_->index_functions(settings_.max_indexed / 2);
+    if (!index) {
+        file.unindexed_ = index.error().code == EFBIG;
+        file.unreadable_ = !file.unindexed_;
+        return;
+    }
+    file.index_ = std::move(*index);
+    std::size_t indexed = 0;
+    for (CachedFile &other : files_) {  // most recently used first
+        indexed += other.index_ ? other.index_->functions() : 0;
+        if (indexed > settings_.max_indexed && &other != &file) {
+            other.index_.reset();
         }
     }
 }

@@ -37,6 +37,9 @@ public:
     [[nodiscard]] ElfFile *elf() { return elf_ ? &*elf_ : nullptr; }
     // Its GNU build id; empty if it has none. Read once.
     [[nodiscard]] const std::string &build_id();
+    // The symbols whose names end so; none if they cannot be read. Of the first ending that is
+    // asked for, they are read once.
+    [[nodiscard]] const std::vector<FoundSymbol> &find_by_suffix(std::string_view ending);
     // The file, if its file system always answers; else -1.
     [[nodiscard]] int local_fd() const { return file_ ? -1 : fd_.get(); }
     // Up to `size` bytes from `offset`; fewer at the file's end, or if it is not kept open.
@@ -51,7 +54,10 @@ private:
     Fd fd_;    // the file, or a copy of it
     Fd file_;  // the original, if fd_ is a copy
     std::optional<ElfFile> elf_;
-    std::optional<std::string> build_id_;  // once it is read
+    std::optional<std::string> build_id_;                  // once it is read
+    std::optional<std::vector<FoundSymbol>> with_suffix_;  // once they are read
+    std::optional<FunctionIndex> index_;                   // once it is read
+    bool unindexed_ = false;                               // it has too many functions for an index
     bool unreadable_ = false;  // its symbols took too long or are damaged: do not try again
     std::unordered_map<std::uint64_t, FunctionAt> functions_;  // by file offset; requested ones
     std::chrono::steady_clock::time_point used_;
@@ -63,9 +69,10 @@ class FileCache {
 public:
     using Clock = std::chrono::steady_clock;
     struct Settings {
-        std::size_t max_copies = 2;                              // of files, in memory
-        std::size_t max_files = 64;                              // over it, closes the oldest used
-        std::size_t max_names = 16'384;                          // of all files together
+        std::size_t max_copies = 2;           // of files, in memory
+        std::size_t max_files = 64;           // over it, closes the oldest used
+        std::size_t max_names = 16'384;       // of all files together
+        std::size_t max_indexed = 1'000'000;  // functions: of all files; half of it, of one
         Clock::duration close_after = std::chrono::seconds(60);  // without use
         std::function<Clock::time_point()> now = [] { return Clock::now(); };
     };
@@ -83,7 +90,8 @@ public:
         return keep(id, processes::MappedFile{std::move(fd), {}});
     }
 
-    // One for each of `file_offsets`. The symbols are read at most once, for all new offsets.
+    // One for each of `file_offsets`. The symbols of a file are read once, unless it has very many:
+    // then once for all new offsets.
     [[nodiscard]] std::vector<FunctionAt> functions_at(CachedFile &file,
                                                        std::span<const std::uint64_t> file_offsets);
 
@@ -99,8 +107,9 @@ private:
     void forget(Files::iterator file);
     void forget_copies();
     void forget_names(CachedFile &file);
+    void read_index(CachedFile &file);
     void read_symbols(CachedFile &file, const std::vector<std::uint64_t> &offsets,
-                      std::unordered_map<std::uint64_t, FunctionAt> &found) const;
+                      std::unordered_map<std::uint64_t, FunctionAt> &found);
 
     std::string (*name_of_)(std::string_view symbol);
     Settings settings_;

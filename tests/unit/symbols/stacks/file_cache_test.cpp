@@ -1,11 +1,13 @@
 #include "exporter/symbols/stacks/file_cache.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <cstring>
 
 #include "exporter/symbols/demangle/function_name.h"
 #include "tests/unit/symbols/elf/elf_image.h"
@@ -220,6 +222,34 @@ TEST_CASE("a file whose symbols are damaged is not read again", "[file_cache]") 
             static_cast<ssize_t>(bytes.size()));
     CHECK(bench.name_at(file, code + 0x101).empty());
     CHECK(named == 0);
+}
+
+TEST_CASE("the symbols of a file are read once, for all questions", "[file_cache]") {
+    CacheFixture bench;
+    const auto bytes = image_with("_ZN1T5firstEv");
+    Fd fd = file_of(bytes);
+    const Fd same(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+    CachedFile &file = bench.cache.keep(id_of(1), std::move(fd));
+    CHECK(bench.name_at(file, code + 0x100) == "T::first");
+    Elf64_Ehdr header{};
+    Elf64_Shdr symtab{};
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    std::memcpy(&symtab, bytes.data() + header.e_shoff + ElfImage::kSymtab * sizeof(symtab),
+                sizeof(symtab));
+    REQUIRE(symtab.sh_type == SHT_SYMTAB);
+    const std::vector<std::byte> zeros(symtab.sh_size);
+    REQUIRE(::pwrite(same.get(), zeros.data(), zeros.size(),
+                     static_cast<off_t>(symtab.sh_offset)) == static_cast<ssize_t>(zeros.size()));
+    CHECK(bench.name_at(file, code + 0x200) == "second");
+}
+
+TEST_CASE("a file with more functions than an index may have has names, too", "[file_cache]") {
+    FileCache cache(function_name, {.max_indexed = 2});
+    CachedFile &file = cache.keep(id_of(1), file_of(image_with("_ZN1T5firstEv")));
+    const std::vector<std::uint64_t> offsets{code + 0x120, code + 0x200};
+    const auto functions = cache.functions_at(file, offsets);
+    CHECK(functions[0].name == "T::first");
+    CHECK(functions[1].name == "second");
 }
 
 TEST_CASE("bytes of a cached file end where it ends", "[file_cache]") {
