@@ -1,19 +1,23 @@
-// A thread that answers questions in batches, off the path of the events.
+// A thread that answers questions about processes, off the path of the events. Users and processes
+// take turns.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
-#include <deque>
+#include <cstdint>
 #include <functional>
-#include <iterator>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "exporter/base/fair_queue.h"
+#include "exporter/base/work_limit.h"
+#include "exporter/processes/proc.h"
 
 namespace gpusnoop::symbols {
 
@@ -24,28 +28,38 @@ public:
     struct Settings {
         std::size_t max_waiting;  // questions
         std::size_t max_batch;
+        std::chrono::steady_clock::duration longest_turn;
     };
-    // Both run in the thread. `answer` calls the given function for each answer.
+    // Both run in the thread. `answer` gets questions of one process. It answers as many as the
+    // limit allows, at least one, calls the given function for each answer, and returns how many
+    // questions it has answered.
     using AnswerBatch =
-        std::function<void(std::vector<Question> batch, const std::function<void(Answer)> &)>;
+        std::function<std::size_t(const std::vector<Question> &batch, const WorkLimit &limit,
+                                  const std::function<void(Answer)> &)>;
     // Does periodic work; returns the time of its next run if no question comes before.
     using Tidy = std::function<Deadline()>;
 
     BackgroundResolver(Settings settings, AnswerBatch answer, Tidy tidy)
         : settings_(settings),
+          questions_(settings.max_waiting),
           answer_(std::move(answer)),
           tidy_(std::move(tidy)),
           thread_([this](const std::stop_token &stop) { run(stop); }) {}
 
-    // False if too many questions wait. Neither call waits for an answer.
-    [[nodiscard]] bool ask(Question question) {
+    // If too many questions wait, returns one that will not be answered: this one, or one of a user
+    // or a process with more of them. Neither call waits for an answer.
+    [[nodiscard]] std::optional<Question> ask(std::uint32_t tgid, Question question) {
         const std::lock_guard lock(mutex_);
-        if (questions_.size() >= settings_.max_waiting) {
-            return false;
+        if (questions_.empty() || users_.size() >= settings_.max_waiting) {
+            users_.clear();
         }
-        questions_.push_back(std::move(question));
+        const auto [user, is_new] = users_.try_emplace(tgid, nobody);
+        if (is_new) {
+            user->second = processes::user_of(tgid).value_or(nobody);
+        }
+        auto refused = questions_.push({user->second, tgid}, std::move(question));
         work_.notify_one();
-        return true;
+        return refused;
     }
     // For the thread, or for a caller that has an answer itself.
     void post(Answer answer) {
@@ -65,7 +79,7 @@ private:
         };
         Deadline tidy_at;
         while (!stop.stop_requested()) {
-            std::vector<Question> batch;
+            typename FairQueue<Question>::Turn turn;
             {
                 std::unique_lock lock(mutex_);
                 const auto asked = [this] { return !questions_.empty(); };
@@ -74,25 +88,37 @@ private:
                 } else {
                     work_.wait(lock, stop, asked);
                 }
-                const auto size = std::min(questions_.size(), settings_.max_batch);
-                const auto end = questions_.begin() + static_cast<std::ptrdiff_t>(size);
-                batch.assign(std::make_move_iterator(questions_.begin()),
-                             std::make_move_iterator(end));
-                questions_.erase(questions_.begin(), end);
+                turn = questions_.take(settings_.max_batch);
             }
-            if (!batch.empty()) {
-                answer_(std::move(batch), post_one);
+            if (!turn.items.empty()) {
+                answer(stop, turn, post_one);
             }
             tidy_at = tidy_();
         }
     }
 
+    void answer(const std::stop_token &stop, typename FairQueue<Question>::Turn &turn,
+                const std::function<void(Answer)> &post_one) {
+        const auto began = std::chrono::steady_clock::now();
+        const std::size_t answered =
+            answer_(turn.items, {stop, began + settings_.longest_turn}, post_one);
+        turn.items.erase(turn.items.begin(),
+                         turn.items.begin() + static_cast<std::ptrdiff_t>(answered));
+        const auto spent = std::chrono::steady_clock::now() - began;
+        const std::lock_guard lock(mutex_);
+        questions_.end_turn(turn.owner, spent, std::move(turn.items));
+    }
+
+    // A process that has ended.
+    static constexpr std::uint32_t nobody = ~std::uint32_t{0};
+
     Settings settings_;
+    FairQueue<Question> questions_;
+    std::unordered_map<std::uint32_t, std::uint32_t> users_;  // of processes that ask
     AnswerBatch answer_;
     Tidy tidy_;
     std::mutex mutex_;
     std::condition_variable_any work_;
-    std::deque<Question> questions_;
     std::vector<Answer> answers_;
     std::jthread thread_;  // the last member: it ends before the members that it uses
 };

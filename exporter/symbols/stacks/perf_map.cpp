@@ -76,13 +76,14 @@ private:
 
 }  // namespace
 
-std::map<std::uint64_t, FunctionAt> functions_in_perf_map(
-    int file, std::span<const std::uint64_t> addresses) {
+std::map<std::uint64_t, FunctionAt> functions_in_perf_map(int file,
+                                                          std::span<const std::uint64_t> addresses,
+                                                          const WorkLimit &limit) {
     Reader reader(addresses);
     std::string piece(read_at_once, '\0');
     std::string line;  // up to where the last piece has ended
     off_t offset = 0;
-    for (;;) {
+    while (!limit.is_reached()) {
         const ssize_t got = ::pread(file, piece.data(), piece.size(), offset);
         if (got < 0 && errno == EINTR) {
             continue;

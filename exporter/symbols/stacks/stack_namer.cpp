@@ -38,13 +38,17 @@ StackReply StackNamer::unresolved(std::uint64_t ticket, std::size_t addresses) {
     return {ticket, std::vector<Frame>(std::min(addresses, max_frames))};
 }
 
-std::vector<StackReply> StackNamer::name(std::span<const StackRequest> requests) {
+std::vector<StackReply> StackNamer::name(std::span<const StackRequest> requests,
+                                         const WorkLimit &limit) {
     std::map<std::uint32_t, Process> processes;
     std::map<FileId, File> files;
     std::vector<std::vector<Place>> places(requests.size());
     for (std::size_t i = 0; i < requests.size(); ++i) {
         const StackRequest &request = requests[i];
         auto known = processes.find(request.tgid);
+        if (known == processes.end() && limit.is_reached()) {
+            continue;
+        }
         if (known == processes.end()) {
             known = processes.emplace(request.tgid, read_process(request.tgid)).first;
         }
@@ -69,7 +73,7 @@ std::vector<StackReply> StackNamer::name(std::span<const StackRequest> requests)
         }
     }
     for (auto &[id, file] : files) {
-        look_up(id, file);
+        look_up(id, file, limit);
     }
     std::vector<StackReply> answers;
     answers.reserve(requests.size());
@@ -84,7 +88,7 @@ std::vector<StackReply> StackNamer::name(std::span<const StackRequest> requests)
             }
         }
     }
-    name_made_code(requests, answers);
+    name_made_code(requests, answers, limit);
     return answers;
 }
 
@@ -118,7 +122,11 @@ void StackNamer::add_debug_file(CachedFile &file, const ebpf::Mapping &mapping) 
         find_debug_file(*file.elf(), {mapping.tid, path.value_or(""), file.local_fd()}));
 }
 
-void StackNamer::look_up(const FileId &id, File &file) {
+void StackNamer::look_up(const FileId &id, File &file, const WorkLimit &limit) {
+    if (limit.is_reached()) {
+        file.functions.resize(file.offsets.size());
+        return;
+    }
     CachedFile *open = cache_.find(id);
     for (std::size_t i = 0;
          open == nullptr && i < std::min(file.mappings.size(), max_open_attempts); ++i) {
@@ -147,7 +155,7 @@ CodePlace StackNamer::place_of(const Place &place) {
 
 // What is in no file.
 void StackNamer::name_made_code(std::span<const StackRequest> requests,
-                                std::vector<StackReply> &replies) {
+                                std::vector<StackReply> &replies, const WorkLimit &limit) {
     std::map<std::uint32_t, std::vector<std::uint64_t>> asked;  // calls, by process
     const auto for_each = [&](const auto &use) {
         for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -165,11 +173,11 @@ void StackNamer::name_made_code(std::span<const StackRequest> requests,
     for (const auto &[tgid, calls] : asked) {
         const auto began = FileCache::Clock::now();
         auto &wait = maps_wait_[tgid];
-        if (began < wait) {
+        if (began < wait || limit.is_reached()) {
             continue;
         }
         if (const auto map = files_->copy_text(tgid, perf_map_path(tgid))) {
-            found[tgid] = functions_in_perf_map(map->get(), calls);
+            found[tgid] = functions_in_perf_map(map->get(), calls, limit);
         }
         // A large map must not take all of the time.
         const auto ended = FileCache::Clock::now();

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "exporter/base/work_limit.h"
 #include "exporter/symbols/stacks/code_place.h"
 #include "exporter/symbols/stacks/file_cache.h"
 #include "exporter/symbols/stacks/mapped_files.h"
@@ -42,8 +43,9 @@ public:
     explicit StackNamer(std::unique_ptr<MappedFiles> files, FileCache::Settings settings = {});
 
     // An answer for each request. The mappings of each process are read once, and the symbols of
-    // each file at most once.
-    [[nodiscard]] std::vector<StackReply> name(std::span<const StackRequest> requests);
+    // each file at most once. What is not read within the limit has no names.
+    [[nodiscard]] std::vector<StackReply> name(std::span<const StackRequest> requests,
+                                               const WorkLimit &limit = {});
     // Closes files that were not used for a while; returns the time of the next call.
     std::optional<FileCache::Clock::time_point> close_unused();
 
@@ -76,8 +78,9 @@ private:
     static Frame frame_of(const Place &place, std::uint64_t address);
     static void add_debug_file(CachedFile &file, const ebpf::Mapping &mapping);
     static CodePlace place_of(const Place &place);
-    void look_up(const FileId &id, File &file);
-    void name_made_code(std::span<const StackRequest> requests, std::vector<StackReply> &replies);
+    void look_up(const FileId &id, File &file, const WorkLimit &limit);
+    void name_made_code(std::span<const StackRequest> requests, std::vector<StackReply> &replies,
+                        const WorkLimit &limit);
 
     std::unique_ptr<MappedFiles> files_;
     FileCache cache_;

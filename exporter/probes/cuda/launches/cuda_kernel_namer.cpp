@@ -99,12 +99,14 @@ std::optional<FileCache::Clock::time_point> CudaKernelNamer::close_unused() {
     return next;
 }
 
-std::string CudaKernelNamer::name(const CudaKernelRequest &request) {
-    std::string name = name_by_symbols(request);
-    return name.empty() && request.name_pointer ? registered_name(request) : name;
+std::string CudaKernelNamer::name(const CudaKernelRequest &request, const WorkLimit &limit) {
+    std::string name = name_by_symbols(request, limit);
+    return name.empty() && request.name_pointer && !limit.is_reached() ? registered_name(request)
+                                                                       : name;
 }
 
-std::string CudaKernelNamer::name_by_symbols(const CudaKernelRequest &request) {
+std::string CudaKernelNamer::name_by_symbols(const CudaKernelRequest &request,
+                                             const WorkLimit &limit) {
     CachedFile *file = open_executable(request.executable);
     const bool in_executable = request.address >= request.executable.code_start &&
                                request.address < request.executable.code_end;
@@ -115,7 +117,7 @@ std::string CudaKernelNamer::name_by_symbols(const CudaKernelRequest &request) {
     if (name.empty()) {
         // The file may have left the cache meanwhile.
         file = open_executable(request.executable);
-        name = file != nullptr ? name_of_handle(request, *file) : "";
+        name = file != nullptr ? name_of_handle(request, *file, limit) : "";
     }
     return name;
 }
@@ -150,18 +152,17 @@ std::string CudaKernelNamer::name_in_mappings(const CudaKernelRequest &request) 
     return {};
 }
 
-std::string CudaKernelNamer::name_of_handle(const CudaKernelRequest &request,
-                                            const CachedFile &file) {
+std::string CudaKernelNamer::name_of_handle(const CudaKernelRequest &request, CachedFile &file,
+                                            const WorkLimit &limit) {
     const auto bias = load_bias(request.executable, file);
     if (!bias) {
         return {};
     }
-    const auto handles = file.elf()->find_by_suffix(launch_handle_ending);
-    if (!handles) {
-        return {};
-    }
     Words words(*files_, request.executable.tgid);
-    for (const FoundSymbol &symbol : *handles) {
+    for (const FoundSymbol &symbol : file.find_by_suffix(launch_handle_ending)) {
+        if (limit.is_reached()) {
+            break;
+        }
         const auto kernel = kernel_of_launch_handle(symbol.name);
         if (kernel && words.at(symbol.vaddr + *bias) == request.address) {
             return naming_(*kernel);

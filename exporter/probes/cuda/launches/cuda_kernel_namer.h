@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "exporter/base/file_id.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/symbols/stacks/file_cache.h"
 #include "exporter/symbols/stacks/mapped_files.h"
 
@@ -61,16 +62,17 @@ public:
 
     // Opens the executable while the process is alive.
     void remember(const Executable &executable) { (void)open_executable(executable); }
-    // Empty if no name is found.
-    [[nodiscard]] std::string name(const CudaKernelRequest &request);
+    // Empty if no name is found within the limit.
+    [[nodiscard]] std::string name(const CudaKernelRequest &request, const WorkLimit &limit = {});
     // Closes files that were not used recently; returns when to call it again.
     std::optional<FileCache::Clock::time_point> close_unused();
 
 private:
-    std::string name_by_symbols(const CudaKernelRequest &request);
+    std::string name_by_symbols(const CudaKernelRequest &request, const WorkLimit &limit);
     std::string name_in_executable(const CudaKernelRequest &request, CachedFile &file);
     std::string name_in_mappings(const CudaKernelRequest &request);
-    std::string name_of_handle(const CudaKernelRequest &request, const CachedFile &file);
+    std::string name_of_handle(const CudaKernelRequest &request, CachedFile &file,
+                               const WorkLimit &limit);
     std::string registered_name(const CudaKernelRequest &request);
     std::string name_at(CachedFile &file, std::uint64_t file_offset);
     CachedFile *open_executable(const Executable &executable);

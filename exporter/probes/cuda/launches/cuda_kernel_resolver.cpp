@@ -1,11 +1,16 @@
 #include "exporter/probes/cuda/launches/cuda_kernel_resolver.h"
 
+#include <chrono>
 #include <utility>
 
 namespace gpusnoop::symbols {
 namespace {
 
 constexpr std::size_t max_batch = 1024;
+// Of one process, before others have theirs. One question may take longer.
+constexpr std::chrono::milliseconds longest_turn{100};
+// No kernel's name is worth more.
+constexpr std::chrono::seconds longest_for_name{2};
 
 }  // namespace
 
@@ -21,30 +26,35 @@ CudaKernelResolver::CudaKernelResolver(std::unique_ptr<MappedFiles> files,
                                        FileCache::Settings settings)
     : namer_(std::move(files), std::move(settings)),
       thread_(
-          {.max_waiting = max_waiting, .max_batch = max_batch},
-          [this](const std::vector<Question> &batch, const auto &post) {
-              // First handle the requests whose process may end soon.
-              for (const Question &question : batch) {
+          {.max_waiting = max_waiting, .max_batch = max_batch, .longest_turn = longest_turn},
+          [this](const std::vector<Question> &batch, const WorkLimit &limit, const auto &post) {
+              std::size_t answered = 0;
+              do {
+                  const Question &question = batch[answered++];
                   if (const auto *executable = std::get_if<Executable>(&question)) {
                       namer_.remember(*executable);
+                  } else if (const auto *request = std::get_if<CudaKernelRequest>(&question)) {
+                      const WorkLimit of_name = WorkLimit{limit.stop}.at_most(longest_for_name);
+                      post({request->ticket, namer_.name(*request, of_name)});
                   }
-              }
-              for (const Question &question : batch) {
-                  if (const auto *request = std::get_if<CudaKernelRequest>(&question)) {
-                      post({request->ticket, namer_.name(*request)});
-                  }
-              }
+              } while (answered < batch.size() && !limit.is_reached());
+              return answered;
           },
           [this] { return namer_.close_unused(); }) {}
 
 void CudaKernelResolver::remember(const Executable &executable) {
-    (void)thread_.ask(executable);
+    ask(executable.tgid, executable);
 }
 
 void CudaKernelResolver::ask(CudaKernelRequest request) {
-    const std::uint64_t ticket = request.ticket;
-    if (!thread_.ask(std::move(request))) {
-        thread_.post({ticket, ""});
+    const std::uint32_t tgid = request.executable.tgid;
+    ask(tgid, std::move(request));
+}
+
+void CudaKernelResolver::ask(std::uint32_t tgid, Question question) {
+    const auto refused = thread_.ask(tgid, std::move(question));
+    if (const auto *request = refused ? std::get_if<CudaKernelRequest>(&*refused) : nullptr) {
+        thread_.post({request->ticket, ""});
     }
 }
 

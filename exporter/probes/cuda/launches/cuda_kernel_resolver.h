@@ -34,6 +34,8 @@ public:
 private:
     using Question = std::variant<Executable, CudaKernelRequest>;
 
+    void ask(std::uint32_t tgid, Question question);
+
     CudaKernelNamer namer_;  // used by the thread only
     BackgroundResolver<Question, CudaKernelReply> thread_;
 };

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,16 @@ TEST_CASE("a perf map of nonsense names nothing, and harms nobody") {
     CHECK(found.at(0x1000).name.size() <= 200);
     CHECK(found.at(0x1000).name.starts_with("\xEF\xBF\xBD\xEF\xBF\xBD"));
     CHECK(found.at(~std::uint64_t{0}).name == found.at(0x1000).name);
+}
+
+TEST_CASE("a perf map is not read after the work was to stop") {
+    const Fd file(::memfd_create("map", MFD_CLOEXEC));
+    REQUIRE(::write(file.get(), "1000 100 name\n", 14) == 14);
+    const std::vector<std::uint64_t> asked = {0x1010};
+    std::stop_source stop;
+    CHECK(functions_in_perf_map(file.get(), asked, {stop.get_token()}).at(0x1010).name == "name");
+    stop.request_stop();
+    CHECK(functions_in_perf_map(file.get(), asked, {stop.get_token()}).at(0x1010).name.empty());
 }
 
 TEST_CASE("the name of a process's perf map has its id in its own namespace") {

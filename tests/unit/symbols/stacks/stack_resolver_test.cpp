@@ -95,6 +95,27 @@ TEST_CASE("stacks past the bound are answered at once, unresolved", "[stack_reso
     CHECK(*tickets.rbegin() == StackResolver::max_waiting);
 }
 
+TEST_CASE("a process with many stacks does not delay the only one of another", "[stack_resolver]") {
+    const ChildProcess other([](const auto &tell) { tell({here()}); });
+    REQUIRE(other.told().size() == 1);
+    MappedFilesCounts counts;
+    std::latch asked(1);
+    std::latch may(1);
+    StackResolver resolver(std::make_unique<WaitingFiles>(counts, asked, may));
+    resolver.ask({0, own_tgid(), {here()}});
+    asked.wait();
+    constexpr std::uint64_t many = 1000;
+    for (std::uint64_t ticket = 1; ticket <= many; ++ticket) {
+        resolver.ask({ticket, own_tgid(), {here()}});
+    }
+    resolver.ask({many + 1, other.tgid(), {other.told()[0]}});
+    may.count_down();
+    const auto answers = wait_for(resolver, many + 2);
+    CHECK(answers[0].ticket == 0);
+    CHECK(answers[1].ticket == many + 1);
+    CHECK(!answers[1].frames.at(0).function.empty());
+}
+
 TEST_CASE("the thread closes files by itself", "[stack_resolver]") {
     const struct stat program = own_program();
     const int before = descriptors_of(program);
