@@ -1,7 +1,9 @@
 #include "exporter/trace/stack_names.h"
 
+#include <chrono>
 #include <utility>
 
+#include "exporter/base/work_limit.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::trace {
@@ -12,6 +14,10 @@ namespace {
 constexpr std::size_t max_stacks = 4096;
 // After a process closes a library, another one can be at its addresses.
 constexpr std::chrono::seconds stacks_are_kept{5};
+// The stacks of one call of name(): those of one process, and all. What is not looked up then has
+// no names.
+constexpr std::chrono::seconds longest_for_process{4};
+constexpr std::chrono::seconds longest_look_up{8};
 
 }  // namespace
 
@@ -37,18 +43,20 @@ std::vector<StackNames::Named> StackNames::name(std::span<const Stack> stacks) {
             known.clear();
         }
     }
-    std::vector<symbols::StackRequest> requests;
+    std::map<std::uint32_t, std::vector<symbols::StackRequest>> requests;  // by process
     std::vector<Known::iterator> asked;
     for (const Stack &stack : stacks) {
         const auto [entry, is_new] = known_of(stack.process).try_emplace(stack.addresses);
         if (is_new) {
-            requests.push_back(
-                {requests.size(), stack.process.first, stack.addresses, stack.code_start, true});
+            requests[stack.process.first].push_back(
+                {asked.size(), stack.process.first, stack.addresses, stack.code_start, true});
             asked.push_back(entry);
         }
     }
-    if (!requests.empty()) {
-        for (symbols::StackReply &answer : namer_.name(requests)) {
+    const WorkLimit limit = WorkLimit().at_most(longest_look_up);
+    for (const auto &[tgid, of_process] : requests) {
+        for (symbols::StackReply &answer :
+             namer_.name(of_process, limit.at_most(longest_for_process))) {
             for (symbols::Frame &frame : answer.frames) {
                 frame.function = printable(frame.function, max_text_bytes);
                 frame.module = printable(frame.module, max_text_bytes);

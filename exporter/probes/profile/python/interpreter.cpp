@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "exporter/base/file_id.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {
 
 namespace {
+
+// A process may map any number of files with such a name. The file that takes longer is the last.
+constexpr std::chrono::seconds longest_look{1};
 
 constexpr std::uint32_t owned_by_c_stack = 3;  // FRAME_OWNED_BY_CSTACK, from 3.12 on
 
@@ -149,8 +154,12 @@ std::optional<PythonInterpreter> find_python(symbols::MappedFiles &files, std::u
     if (!mappings) {
         return std::nullopt;
     }
+    const WorkLimit limit = WorkLimit().at_most(longest_look);
     std::vector<FileId> seen;
     for (const ebpf::Mapping &mapping : *mappings) {
+        if (limit.is_reached()) {
+            break;
+        }
         if (mapping.name.find("python") == std::string::npos ||
             std::ranges::find(seen, mapping.file) != seen.end()) {
             continue;

@@ -3,9 +3,11 @@
 #include <bpf/bpf.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "exporter/base/log.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/probes/profile/python/code_names.h"
 
 namespace gpusnoop::probes {
@@ -14,6 +16,8 @@ namespace {
 
 // In one call: before Linux 6.1, each costs a walk over all mappings of the machine.
 constexpr int max_looks = 32;
+// The others are looked at in the next call.
+constexpr std::chrono::seconds longest_looks{1};
 // A process that makes functions without end has no more names.
 constexpr std::size_t max_functions = 16384;
 
@@ -35,12 +39,13 @@ void PythonProcesses::look_at(std::span<const ProcessKey> running) {
     for (auto &[key, process] : processes_) {
         process.runs = false;
     }
+    const WorkLimit limit = WorkLimit().at_most(longest_looks);
     int looks = 0;
     for (const ProcessKey &key : running) {
         Process &process = processes_[key];
         process.runs = true;
         const bool is_due = !process.python && ++process.calls >= process.next_look;
-        if (is_due && looks < max_looks) {
+        if (is_due && looks < max_looks && !limit.is_reached()) {
             looks++;
             look_at(key, process);
         }
