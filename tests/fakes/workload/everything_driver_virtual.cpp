@@ -151,7 +151,9 @@ void VirtualMemory::map() {
         all_.note_set(truth::CopyMode::sync, 1000);
     }
     if (all_.make(DRIVER(cuMemcpy), start, at(all_.host_room()), std::size_t{1000}) == kSuccess) {
-        all_.note_copy(truth::CopyKind::h2d, truth::CopyMode::sync, 1000);
+        const bool is_host = handle->kind == MemoryKind::pinned_host;
+        all_.note_copy(is_host ? truth::CopyKind::h2h : truth::CopyKind::h2d, truth::CopyMode::sync,
+                       1000);
     }
 }
 
