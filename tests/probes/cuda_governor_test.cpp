@@ -51,7 +51,10 @@ struct Launcher {
     [[nodiscard]] std::string pid() const { return std::to_string(process.pid()); }
 
     // It allocates after some thousand launches, so a slow machine may take a while to the first.
-    [[nodiscard]] std::uint64_t allocations() const { return truth().calls("cudaMalloc"); }
+    [[nodiscard]] std::uint64_t allocations() const {
+        // Before its first call there is no truth of it.
+        return truth::read_truth(truths.path()).empty() ? 0 : truth().calls("cudaMalloc");
+    }
     void wait_for_allocations(std::uint64_t least) const {
         eventually("memory to be renewed", [&] { return allocations() >= least; });
     }
