@@ -1,20 +1,21 @@
 #include "exporter/ebpf/counters.h"
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 
 #include <cstring>
 #include <numeric>
 #include <vector>
 
+#include "exporter/ebpf/cpus.h"
+
 namespace gpusnoop::ebpf {
 
 Result<probe_account> read_account(int map_fd) {
-    const int cpus = libbpf_num_possible_cpus();
-    if (cpus < 0) {
-        return fail_errno("count the CPUs", -cpus);
+    const auto cpus = possible_cpus();
+    if (!cpus) {
+        return tl::unexpected(cpus.error());
     }
-    std::vector<probe_account> per_cpu(static_cast<std::size_t>(cpus));
+    std::vector<probe_account> per_cpu(*cpus);
     const std::uint32_t zero = 0;
     if (bpf_map_lookup_elem(map_fd, &zero, per_cpu.data()) != 0) {
         return fail_errno("read a probe's account");

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "exporter/base/fd.h"
+#include "exporter/ebpf/cpus.h"
 
 namespace gpusnoop::ebpf {
 
@@ -24,7 +25,11 @@ Result<std::vector<Link>> run_at_cpu_events(const bpf_program *program, const Cp
         attr.sample_period = 1;
     }
     std::vector<Link> links;
-    for (int cpu = 0; cpu < libbpf_num_possible_cpus(); cpu++) {
+    const auto cpus = possible_cpus();
+    if (!cpus) {
+        return tl::unexpected(cpus.error());
+    }
+    for (int cpu = 0; cpu < static_cast<int>(*cpus); cpu++) {
         Fd fd(static_cast<int>(
             ::syscall(SYS_perf_event_open, &attr, -1, cpu, -1, PERF_FLAG_FD_CLOEXEC)));
         if (!fd && errno == ENODEV) {

@@ -12,6 +12,7 @@
 #include <array>
 #include <fstream>
 
+#include "exporter/ebpf/cpus.h"
 #include "exporter/ebpf/filtered_child.h"
 #include "exporter/ebpf/nothing.h"
 #include "exporter/ebpf/own_code.h"
@@ -191,6 +192,10 @@ Result<> check_requirements(const Features &features) {
     if (btf != nullptr && !btf->available) {
         return fail("this kernel has no BTF (" + btf->reason +
                     "): a kernel built with CONFIG_DEBUG_INFO_BTF is needed");
+    }
+    // After this, no probe that reads a per-CPU map can lack it.
+    if (const auto cpus = possible_cpus(); !cpus) {
+        return tl::unexpected(cpus.error());
     }
     const Feature *reads = features.find("kernel_reads");
     if (reads != nullptr && !reads->available) {

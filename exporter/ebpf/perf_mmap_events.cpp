@@ -1,4 +1,3 @@
-#include <bpf/libbpf.h>
 #include <linux/perf_event.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "exporter/base/fd.h"
+#include "exporter/ebpf/cpus.h"
 #include "exporter/ebpf/mmap_events.h"
 
 namespace gpusnoop::ebpf {
@@ -113,8 +113,11 @@ public:
         if (!readiness_) {
             return fail_errno("make an epoll");
         }
-        const int cpus = libbpf_num_possible_cpus();
-        for (int cpu = 0; cpu < cpus; cpu++) {
+        const auto cpus = possible_cpus();
+        if (!cpus) {
+            return tl::unexpected(cpus.error());
+        }
+        for (int cpu = 0; cpu < static_cast<int>(*cpus); cpu++) {
             auto buffer = std::make_unique<Buffer>();
             const auto opened = buffer->open(cpu);
             if (!opened && opened.error().code == ENODEV) {

@@ -147,6 +147,29 @@ TEST_CASE("a limit of open files that is too low is named", "[e2e]") {
     }
 }
 
+TEST_CASE("a limit of open files that is too low ends no exporter by a signal", "[e2e]") {
+    require_bpf();
+    for (int limit = 60; limit <= 68; limit++) {
+        const Finished finished =
+            run({"timeout", "2", "prlimit", "--nofile=" + std::to_string(limit), exporter_binary(),
+                 no_address});
+        INFO(limit << '\n' << finished.output);
+        constexpr int timed_out = 124;  // it serves
+        CHECK((finished.code == 1 || finished.code == timed_out));
+        CHECK(finished.output.find("std::") == std::string::npos);
+    }
+}
+
+// What opens when a file opens no more differs from start to start: this one never opens.
+TEST_CASE("CPUs that cannot be counted are one sentence", "[e2e]") {
+    require_bpf();
+    check_one_sentence(start({no_address}, {"unshare", "-m", "sh", "-c",
+                                            "mount -t tmpfs none /sys/devices/system/cpu && "
+                                            "exec \"$@\"",
+                                            "sh"}),
+                       "count the CPUs: No such file or directory");
+}
+
 TEST_CASE("an unknown flag or command is named", "[e2e]") {
     for (const std::string argument : {"--frobnicate", "frobnicate", "--web.listen-address=nowhere",
                                        "--log.level=loud", "--web.telemetry-path=metrics"}) {

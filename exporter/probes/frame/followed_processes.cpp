@@ -10,6 +10,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
+#include "exporter/ebpf/cpus.h"
 #include "exporter/ebpf/hash_map.h"
 #include "exporter/ebpf/iterator.h"
 #include "exporter/ebpf/link.h"
@@ -64,6 +65,7 @@ struct FollowedProcesses::Loaded {
     std::vector<ebpf::Link> links;  // detached before the skeleton goes
     Fd find;                        // the iterator
     std::unique_ptr<ebpf::Ring> ring;
+    std::size_t cpus = 0;
 };
 
 FollowedProcesses::FollowedProcesses(std::unique_ptr<Loaded> loaded, const Settings &settings,
@@ -76,7 +78,12 @@ FollowedProcesses::~FollowedProcesses() = default;
 
 Result<std::unique_ptr<FollowedProcesses>> FollowedProcesses::start(
     const Settings &settings, const TargetProcesses &targets) {
+    const auto cpus = ebpf::possible_cpus();
+    if (!cpus) {
+        return tl::unexpected(cpus.error());
+    }
     auto loaded = std::make_unique<Loaded>();
+    loaded->cpus = *cpus;
     loaded->skeleton.reset(follow_bpf::open());
     if (!loaded->skeleton) {
         return fail_errno("open the BPF programs that follow processes");
@@ -311,7 +318,7 @@ void FollowedProcesses::end_gone(ProcessTableBase &table, nanoseconds now) const
 
 follow_counts FollowedProcesses::counts() const {
     follow_counts sum{};
-    std::vector<follow_counts> per_cpu(static_cast<std::size_t>(libbpf_num_possible_cpus()));
+    std::vector<follow_counts> per_cpu(loaded_->cpus);
     const std::uint32_t zero = 0;
     if (bpf_map_lookup_elem(bpf_map__fd(loaded_->skeleton->maps.follow_counts), &zero,
                             per_cpu.data()) == 0) {

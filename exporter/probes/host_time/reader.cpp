@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "exporter/ebpf/cpus.h"
 #include "exporter/ebpf/hash_map.h"
 #include "exporter/ebpf/iterator.h"
 #include "exporter/ebpf/record.h"
@@ -35,8 +36,8 @@ std::optional<std::uint32_t> node_of(const std::string &name) {
 }
 
 // On a machine without nodes, all CPUs are on node 0.
-std::vector<std::uint32_t> read_nodes() {
-    std::vector<std::uint32_t> nodes(static_cast<std::size_t>(libbpf_num_possible_cpus()), 0);
+std::vector<std::uint32_t> read_nodes(std::size_t cpus) {
+    std::vector<std::uint32_t> nodes(cpus, 0);
     for (std::size_t cpu = 0; cpu < nodes.size(); cpu++) {
         std::error_code error;
         const std::string path = "/sys/devices/system/cpu/cpu" + std::to_string(cpu);
@@ -66,6 +67,10 @@ void delete_if(int map, const std::function<bool(const ProcessKey &)> &of) {
 }  // namespace
 
 Result<std::unique_ptr<HostTimeReader>> HostTimeReader::open(const Sources &sources) {
+    const auto cpus = ebpf::possible_cpus();
+    if (!cpus) {
+        return tl::unexpected(cpus.error());
+    }
     auto threads = ebpf::link_iterator(bpf_program__fd(sources.threads));
     if (!threads) {
         return tl::unexpected(threads.error());
@@ -75,14 +80,15 @@ Result<std::unique_ptr<HostTimeReader>> HostTimeReader::open(const Sources &sour
         return tl::unexpected(waiters.error());
     }
     return std::unique_ptr<HostTimeReader>(
-        new HostTimeReader(sources, std::move(*threads), std::move(*waiters)));
+        new HostTimeReader(sources, std::move(*threads), std::move(*waiters), read_nodes(*cpus)));
 }
 
-HostTimeReader::HostTimeReader(const Sources &sources, Fd threads, Fd waiters)
+HostTimeReader::HostTimeReader(const Sources &sources, Fd threads, Fd waiters,
+                               std::vector<std::uint32_t> nodes)
     : sources_(sources),
       threads_(std::move(threads)),
       waiters_(std::move(waiters)),
-      nodes_(read_nodes()) {}
+      nodes_(std::move(nodes)) {}
 
 Result<> HostTimeReader::read_ended(HostTimeReading &reading) const {
     auto read = ebpf::for_each_lookup<host_process, host_times>(

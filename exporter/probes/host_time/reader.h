@@ -39,7 +39,8 @@ public:
     void forget_all() const;
 
 private:
-    HostTimeReader(const Sources &sources, Fd threads, Fd waiters);
+    HostTimeReader(const Sources &sources, Fd threads, Fd waiters,
+                   std::vector<std::uint32_t> nodes);
 
     // The ended threads are read first: see HostTimeReading.
     Result<> read_ended(HostTimeReading &reading) const;

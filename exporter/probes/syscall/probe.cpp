@@ -33,10 +33,12 @@ private:
         if (auto started = targets_->start(); !started) {
             return started;
         }
-        configure_programs(skeleton, config_,
-                           !trace_.on_call     ? SyscallUse::counts
-                           : trace_.with_paths ? SyscallUse::trace_of_paths
-                                               : SyscallUse::trace);
+        const SyscallUse use = !trace_.on_call     ? SyscallUse::counts
+                               : trace_.with_paths ? SyscallUse::trace_of_paths
+                                                   : SyscallUse::trace;
+        if (auto configured = configure_programs(skeleton, config_, use); !configured) {
+            return configured;
+        }
         return targets_->share_maps_with(skeleton);
     }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "exporter/ebpf/cpus.h"
 #include "exporter/ebpf/hash_map.h"
 #include "exporter/ebpf/kallsyms.h"
 #include "exporter/ebpf/kprobe.h"
@@ -56,12 +57,15 @@ bool has_functions() {
 
 }  // namespace
 
-void configure_programs(syscall_bpf &skeleton, const SyscallConfig &config, SyscallUse use) {
+Result<> configure_programs(syscall_bpf &skeleton, const SyscallConfig &config, SyscallUse use) {
+    const auto cpus = ebpf::possible_cpus();
+    if (!cpus) {
+        return tl::unexpected(cpus.error());
+    }
     const bool is_trace = use != SyscallUse::counts;
     want(skeleton, config.syscalls);
-    const auto cpus = static_cast<std::uint32_t>(std::max(libbpf_num_possible_cpus(), 1));
-    skeleton.rodata->shard_mask =
-        std::min<std::uint32_t>(std::bit_ceil(cpus), SYSCALL_MAX_SHARDS) - 1;
+    skeleton.rodata->shard_mask = static_cast<std::uint32_t>(
+        std::min<std::size_t>(std::bit_ceil(*cpus), SYSCALL_MAX_SHARDS) - 1);
     skeleton.rodata->rt_sigreturn = syscall_number("rt_sigreturn").value_or(SYSCALL_COUNT);
     skeleton.rodata->tracer_tgid = is_trace ? static_cast<std::uint32_t>(::getpid()) : 0;
     skeleton.rodata->with_paths = use == SyscallUse::trace_of_paths;
@@ -82,6 +86,7 @@ void configure_programs(syscall_bpf &skeleton, const SyscallConfig &config, Sysc
     for (bpf_program *program : {all.syscall_lscount, all.syscall_lserror}) {
         ebpf::load_if(program, by_entry);
     }
+    return {};
 }
 
 std::vector<const bpf_program *> programs_to_attach(const syscall_bpf &skeleton) {

@@ -18,7 +18,7 @@ enum class SyscallUse { counts, trace, trace_of_paths };
 
 // Before load. A trace gets a record of each call in the ring, except this process's own calls, and
 // its tables stay empty: a struct syscall_record, or with paths a struct syscall_open_record.
-void configure_programs(syscall_bpf &skeleton, const SyscallConfig &config, SyscallUse use);
+Result<> configure_programs(syscall_bpf &skeleton, const SyscallConfig &config, SyscallUse use);
 
 // In the order from a call's end to its beginning, so that the end of every call that has begun is
 // seen.
