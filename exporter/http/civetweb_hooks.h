@@ -18,6 +18,9 @@ extern "C" {
 // port.
 char *gpusnoop_origin_form(char *target);
 
+// Called by a civetweb worker with the target of its request, as it came: see target_host().
+void gpusnoop_note_target(void *worker, const char *target);
+
 // The status for a request that civetweb refuses with `status`: 414 or 431 if its first line or its
 // head has filled the buffer.
 int gpusnoop_refusal_status(int status, const char *received, size_t size, size_t buffer_size);

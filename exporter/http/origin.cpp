@@ -47,4 +47,15 @@ bool is_address_or_localhost(std::string_view host) {
            ::inet_pton(AF_INET, name.c_str(), &address) == 1;
 }
 
+std::string_view target_host(std::string_view target) {
+    for (const std::string_view scheme : {"http://", "https://"}) {
+        if (equal_without_case(target.substr(0, scheme.size()), scheme)) {
+            const std::string_view rest = target.substr(scheme.size());
+            const std::string_view authority = rest.substr(0, rest.find_first_of("/?#"));
+            return authority.substr(authority.rfind('@') + 1);  // npos + 1 is 0
+        }
+    }
+    return {};
+}
+
 }  // namespace gpusnoop::http

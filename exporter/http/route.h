@@ -16,8 +16,8 @@ struct Request {
     std::string path;    // without the query, not decoded
     std::string query;   // the part after '?', not decoded
     std::string accept;  // the Accept header, empty if absent
-    std::string origin;  // the Origin and Host headers, empty if absent
-    std::string host;
+    std::string origin;  // the Origin header, empty if absent
+    std::string host;    // of an absolute target, else the Host header, empty if absent
     bool accepts_gzip = false;
     bool is_cross_site = false;  // a browser says that a page of another site has asked for it
     bool is_forwarded = false;   // a proxy says that it sends this for somebody else

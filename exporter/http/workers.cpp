@@ -2,6 +2,7 @@
 
 #include <civetweb.h>
 #include <fmt/format.h>
+#include <strings.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +16,7 @@
 #include "exporter/base/log.h"
 #include "exporter/http/civetweb_hooks.h"
 #include "exporter/http/gzip.h"
+#include "exporter/http/origin.h"
 
 namespace gpusnoop::http {
 
@@ -23,6 +25,17 @@ namespace {
 std::string header(const mg_connection *connection, const char *name) {
     const char *value = mg_get_header(connection, name);
     return value == nullptr ? "" : value;
+}
+
+// Who may do what depends on these: of one that is there twice, a proxy may have read the other.
+bool repeats_a_header(const mg_request_info &info) {
+    return std::ranges::any_of(
+        std::array{"Host", "Origin", "Authorization", "Sec-Fetch-Site"}, [&](const char *name) {
+            return std::ranges::count_if(
+                       std::span(info.http_headers)
+                           .first(static_cast<std::size_t>(info.num_headers)),
+                       [&](const mg_header &one) { return ::strcasecmp(one.name, name) == 0; }) > 1;
+        });
 }
 
 // Proxies add at least one of these (RFC 7239; RFC 9110, 7.6.3; and older customs).
@@ -38,6 +51,7 @@ bool is_forwarded(const mg_connection *connection) {
 struct Workers::Worker {
     Workers *workers = nullptr;
     std::unique_ptr<Connection> connection;
+    std::string target_host;
 };
 
 // The hooks that civetweb's source calls: it is C, so no exception may pass through it.
@@ -55,8 +69,17 @@ struct Hooks {
     static bool next(void *worker) {
         auto *const self = static_cast<Workers::Worker *>(worker);
         self->connection.reset();  // a request that civetweb dropped without a response
+        self->target_host.clear();
         self->connection = self->workers->connections_->next();
         return self->connection != nullptr;
+    }
+    static void note_target(void *worker, std::string_view target) {
+        auto *const self = static_cast<Workers::Worker *>(worker);
+        try {
+            self->target_host = target_host(target);
+        } catch (const std::exception &) {  // out of memory
+            self->target_host = "?";        // nobody's name, so the request is a stranger's
+        }
     }
     static int read(void *worker, std::span<char> buffer) {
         constexpr int nothing_left = -2;
@@ -72,6 +95,10 @@ extern "C" void gpusnoop_serve_connections(void *server) {
 
 extern "C" int gpusnoop_next_request(void *worker) {
     return Hooks::next(worker) ? 1 : 0;
+}
+
+extern "C" void gpusnoop_note_target(void *worker, const char *target) {
+    Hooks::note_target(worker, target);
 }
 
 extern "C" int gpusnoop_read_request(void *worker, char *buffer, int size) {
@@ -168,13 +195,18 @@ int Workers::on_request(mg_connection *connection) {
         mg_disable_connection_keep_alive(connection);
         const mg_request_info *info = mg_get_request_info(connection);
         auto *const worker = static_cast<Worker *>(mg_get_thread_pointer(connection));
+        if (repeats_a_header(*info)) {
+            worker->workers->handlers_.refusal(std::move(worker->connection), 400);
+            return 200;  // the request is handled
+        }
         Request request;
         request.method = info->request_method;
         request.path = info->local_uri == nullptr ? "" : info->local_uri;
         request.query = info->query_string == nullptr ? "" : info->query_string;
         request.accept = header(connection, "Accept");
         request.origin = header(connection, "Origin");
-        request.host = header(connection, "Host");
+        request.host =
+            worker->target_host.empty() ? header(connection, "Host") : worker->target_host;
         request.is_cross_site = header(connection, "Sec-Fetch-Site") == "cross-site";
         request.is_forwarded = is_forwarded(connection);
         request.accepts_gzip = accepts_gzip(header(connection, "Accept-Encoding"));

@@ -126,3 +126,39 @@ TEST_CASE("a private page is not for a site that has its name lead to this machi
     CHECK_THAT(ask("localhost:19435"), StartsWith("HTTP/1.1 200 "));
     CHECK_THAT(ask("evil.example:19435"), StartsWith("HTTP/1.1 403 "));
 }
+
+TEST_CASE("the host of an absolute target counts, not the header", "[peer]") {
+    CHECK(target_host("http://node:19435/metrics?a=http://x") == "node:19435");
+    CHECK(target_host("HTTPS://user:secret@[::1]:19435?a") == "[::1]:19435");
+    CHECK(target_host("http://localhost@evil.example") == "evil.example");
+    CHECK(target_host("/metrics?a=http://x").empty());
+    const auto server = with_private_page();
+    const auto ask = [&](const std::string &target, const std::string &host) {
+        return send_request(server->port(),
+                            "GET " + target + "/private HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+    };
+    for (const char *local : {"http://localhost:19435", "https://127.0.0.1", "http://[::1]:1"}) {
+        INFO(local);
+        CHECK(body_of(ask(local, "localhost")) == "secret");
+        CHECK(body_of(ask(local, "evil.example")) == "secret");
+    }
+    for (const char *foreign : {"http://evil.example", "HTTPS://evil.example:443",
+                                "http://localhost@evil.example", "http://localhost.x:19435"}) {
+        INFO(foreign);
+        CHECK_THAT(ask(foreign, "localhost"), StartsWith("HTTP/1.1 403 "));
+    }
+    CHECK(body_of(ask("", "localhost")) == "secret");  // a worker forgets the target before
+}
+
+TEST_CASE("a request that says twice who sends it is refused", "[peer]") {
+    const auto server = with_private_page();
+    for (const std::string header : {"Host: localhost", "Host: evil.example", "host: localhost",
+                                     "Origin: null\r\norigin: http://localhost",
+                                     "Authorization: Basic YTpi\r\nAuthorization: Basic YTpj",
+                                     "Sec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site"}) {
+        INFO(header);
+        CHECK_THAT(get(server->port(), "/private", header + "\r\n"),
+                   StartsWith("HTTP/1.1 400 Bad Request\r\n"));
+    }
+    CHECK(body_of(get(server->port(), "/private", "Accept: a\r\nAccept: b\r\n")) == "secret");
+}
