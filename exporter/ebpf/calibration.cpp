@@ -52,7 +52,7 @@ using std::chrono::nanoseconds;
 
 constexpr unsigned calls_a_batch = 32;
 constexpr std::size_t most_rounds = 31;
-constexpr nanoseconds longest = std::chrono::milliseconds(30);  // of all rounds
+constexpr nanoseconds longest = std::chrono::milliseconds(30);  // of CPU time, of all rounds
 
 // Of this thread's CPU time: another program may have the CPU in between.
 double nanoseconds_a_call(Function function) {
@@ -108,50 +108,50 @@ Result<std::unique_ptr<Attached>> attach(AttachMode mode, bool sees_returns) {
     return attached;
 }
 
-// The parts take turns, so that what else the machine does affects all of them.
-probe_costs costs_of(const Attached &attached, double without, const std::stop_token &stop) {
-    std::vector<double> entry, stepped_entry, ending, record, stack;
-    const nanoseconds until = now_on(CLOCK_MONOTONIC) + longest;
-    for (std::size_t round = 0; round <= most_rounds; round++) {
-        const double one = attached.batch(gpusnoop_calibrated_entry, CALIBRATED_NESTED);
-        const double stepped = attached.batch(gpusnoop_calibrated_stepped_entry, CALIBRATED_NESTED);
-        const double both = attached.batch(gpusnoop_calibrated_call, CALIBRATED_NESTED);
-        const double recorded = attached.batch(gpusnoop_calibrated_call, CALIBRATED_RECORD);
-        const double with_stack = attached.batch(gpusnoop_calibrated_call, CALIBRATED_STACK);
-        if (round == 0) {
-            continue;  // caches were cold
-        }
-        entry.push_back(one - without);
-        stepped_entry.push_back(stepped - without);
-        ending.push_back(both - one);
-        record.push_back(recorded - both);
-        stack.push_back(with_stack - recorded);
-        if (now_on(CLOCK_MONOTONIC) > until || stop.stop_requested()) {
+void keep_least(double &least, double time) {
+    least = std::min(least, time);
+}
+
+// The parts take turns, so that each has its chance of a moment in which the machine does nothing
+// else. While others have the CPU, no time passes for this.
+probe_costs measure(const Attached &attached, double untraced, const std::stop_token &stop) {
+    LeastTimes least{.untraced = untraced};
+    const nanoseconds until = now_on(CLOCK_THREAD_CPUTIME_ID) + longest;
+    for (std::size_t round = 0; round < most_rounds; round++) {
+        keep_least(least.entry, attached.batch(gpusnoop_calibrated_entry, CALIBRATED_NESTED));
+        keep_least(least.stepped_entry,
+                   attached.batch(gpusnoop_calibrated_stepped_entry, CALIBRATED_NESTED));
+        keep_least(least.call, attached.batch(gpusnoop_calibrated_call, CALIBRATED_NESTED));
+        keep_least(least.recorded, attached.batch(gpusnoop_calibrated_call, CALIBRATED_RECORD));
+        keep_least(least.stack, attached.batch(gpusnoop_calibrated_call, CALIBRATED_STACK));
+        if (now_on(CLOCK_THREAD_CPUTIME_ID) > until || stop.stop_requested()) {
             break;
         }
     }
-    return {.entry = cost_of(std::move(entry)),
-            .stepped_entry = cost_of(std::move(stepped_entry)),
-            .ending = cost_of(std::move(ending)),
-            .record = cost_of(std::move(record)),
-            .stack = cost_of(std::move(stack))};
+    return costs_of(least);
 }
 
 // Before anything is attached to the functions.
-double cost_untraced() {
-    std::vector<double> batches;
+double time_untraced() {
+    double least = LeastTimes::none;
     for (std::size_t round = 0; round < most_rounds; round++) {
-        batches.push_back(nanoseconds_a_call(gpusnoop_calibrated_call));
+        keep_least(least, nanoseconds_a_call(gpusnoop_calibrated_call));
     }
-    return cost_of(std::move(batches));
+    return least;
+}
+
+std::uint32_t part(double with, double without) {
+    return static_cast<std::uint32_t>(std::llround(std::max(0.0, with - without)));
 }
 
 }  // namespace
 
-std::uint32_t cost_of(std::vector<double> batches) {
-    const auto middle = batches.begin() + static_cast<std::ptrdiff_t>(batches.size() / 2);
-    std::ranges::nth_element(batches, middle);
-    return static_cast<std::uint32_t>(std::llround(std::max(0.0, *middle)));
+probe_costs costs_of(const LeastTimes &times) {
+    return {.entry = part(times.entry, times.untraced),
+            .stepped_entry = part(times.stepped_entry, times.untraced),
+            .ending = part(times.call, times.entry),
+            .record = part(times.recorded, times.call),
+            .stack = part(times.stack, times.recorded)};
 }
 
 Calibration::Calibration(std::vector<AttachMode> modes, bool sees_returns,
@@ -168,7 +168,7 @@ std::optional<Calibration::Measured> Calibration::measured() const {
 
 void Calibration::run(const std::stop_token &stop) {
     Measured measured;
-    const double without = cost_untraced();
+    const double untraced = time_untraced();
     std::vector<std::unique_ptr<Attached>> done;  // detached last, which takes the longest
     for (const AttachMode mode : modes_) {
         if (stop.stop_requested()) {
@@ -184,7 +184,7 @@ void Calibration::run(const std::stop_token &stop) {
             measured.feature.reason = attached.error().message;
             continue;
         }
-        measured.costs.emplace(mode, costs_of(**attached, without, stop));
+        measured.costs.emplace(mode, measure(**attached, untraced, stop));
         done.push_back(std::move(*attached));
     }
     on_measured_(measured.costs);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -19,8 +20,20 @@ namespace gpusnoop::ebpf {
 // By how the probe is attached. A way that was not measured is missing.
 using ProbeCosts = std::map<AttachMode, probe_costs>;
 
-// Of a part of the cost, in nanoseconds, by batches of calls: the median, or 0 if that is less.
-[[nodiscard]] std::uint32_t cost_of(std::vector<double> batches);
+// What a call takes, in nanoseconds, by what is done at it: the least of some batches of calls, as
+// nothing else that the machine does makes a call faster.
+struct LeastTimes {
+    static constexpr double none = std::numeric_limits<double>::infinity();
+    double untraced = none;
+    double entry = none;
+    double stepped_entry = none;
+    double call = none;      // its entry and its end
+    double recorded = none;  // and a record
+    double stack = none;     // and its stack
+};
+
+// The parts of the cost: what each adds to the one before, and no less than nothing.
+[[nodiscard]] probe_costs costs_of(const LeastTimes &times);
 
 // Measures on a thread of its own, as the kernel takes longer to attach than the measurement does.
 class Calibration {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <charconv>
+#include <ctime>
 #include <string_view>
 
 #include "exporter/base/read_file.h"
@@ -117,6 +118,16 @@ std::string arguments_of(std::uint32_t tgid) {
 
 std::string cgroups_of(std::uint32_t tgid) {
     return read_start(path_of(tgid, "cgroup")).value_or("");
+}
+
+std::optional<std::chrono::nanoseconds> cpu_time_of(std::uint32_t tgid) {
+    clockid_t clock{};
+    timespec ran{};
+    if (tgid == 0 || ::clock_getcpuclockid(static_cast<pid_t>(tgid), &clock) != 0 ||
+        ::clock_gettime(clock, &ran) != 0) {
+        return std::nullopt;
+    }
+    return std::chrono::seconds(ran.tv_sec) + std::chrono::nanoseconds(ran.tv_nsec);
 }
 
 }  // namespace gpusnoop::processes

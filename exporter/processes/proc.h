@@ -50,4 +50,7 @@ std::string arguments_of(std::uint32_t tgid);
 // The content of its file of cgroups; empty if it cannot be read.
 std::string cgroups_of(std::uint32_t tgid);
 
+// What all of its threads have run so far, also those that have ended; nothing: it is gone.
+std::optional<std::chrono::nanoseconds> cpu_time_of(std::uint32_t tgid);
+
 }  // namespace gpusnoop::processes

@@ -1,6 +1,9 @@
 #include "exporter/probes/frame/overhead.h"
 
+#include <algorithm>
+
 #include "exporter/base/seconds.h"
+#include "exporter/processes/proc.h"
 
 namespace gpusnoop::probes {
 
@@ -11,6 +14,11 @@ series::Family &make_overhead_family(series::FamilySet &set) {
         "by kind of probe, times what one costs on this machine (probe_cost_seconds). A lower "
         "bound.",
         {{"probe", true}}, nanoseconds_per_second);
+}
+
+std::uint64_t within_what_it_ran(std::uint64_t cost_ns, std::uint32_t tgid) {
+    const auto ran = processes::cpu_time_of(tgid);
+    return ran ? std::min(cost_ns, static_cast<std::uint64_t>(ran->count())) : cost_ns;
 }
 
 void Overhead::note(KnownProcess &process, std::uint64_t cost_ns) {

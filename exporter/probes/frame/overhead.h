@@ -44,6 +44,10 @@ private:
     std::string probe_;
 };
 
+// What the programs have counted for a process, but no more than its threads have run: its calls
+// may cost it less than those that were measured.
+std::uint64_t within_what_it_ran(std::uint64_t cost_ns, std::uint32_t tgid);
+
 // From the table of processes of the probe's programs, whose values are `Value`.
 template <typename Value>
 std::uint64_t cost_in(int table, const ProcessKey &process) {
@@ -54,7 +58,7 @@ std::uint64_t cost_in(int table, const ProcessKey &process) {
     static_assert(sizeof(value) >= sizeof(process_entry));
     process_entry entry{};
     std::memcpy(&entry, &value, sizeof(entry));  // such a value begins with it
-    return entry.since_ns == process.since_ns ? entry.cost_ns : 0;
+    return entry.since_ns == process.since_ns ? within_what_it_ran(entry.cost_ns, process.tgid) : 0;
 }
 
 }  // namespace gpusnoop::probes

@@ -1,16 +1,21 @@
 // What a probe costs each process, from the totals that its programs count.
 #include "exporter/probes/frame/overhead.h"
 
+#include <unistd.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "exporter/ebpf/calibration.h"
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/self.h"
+#include "exporter/processes/proc.h"
+#include "exporter/system/machine.h"
 #include "tests/unit/probes/driver_records.h"
 #include "tests/unit/probes/functions/fixture.h"
 
@@ -103,9 +108,41 @@ TEST_CASE("the cost of processes with the same labels is their sum, and past the
     CHECK(shown.size() == 3);
 }
 
-TEST_CASE("the cost of a probe is the median of its batches, and no less than nothing") {
-    CHECK(ebpf::cost_of({2'000, 90'000, 1'900, 2'100, 2'050.4}) == 2'050);
-    CHECK(ebpf::cost_of({-40, 900, -50}) == 0);
+TEST_CASE("a part of the cost is what it adds to a call, and no less than nothing") {
+    const probe_costs costs = ebpf::costs_of({.untraced = 2,
+                                              .entry = 402.4,
+                                              .stepped_entry = 1'902,
+                                              .call = 1'000,
+                                              .recorded = 1'500,
+                                              .stack = 1'490});
+    CHECK(costs.entry == 400);
+    CHECK(costs.stepped_entry == 1'900);
+    CHECK(costs.ending == 598);
+    CHECK(costs.record == 500);
+    CHECK(costs.stack == 0);
+}
+
+TEST_CASE("a running process has no more cost than its threads have run") {
+    const auto self = static_cast<std::uint32_t>(::getpid());
+    const auto before = processes::cpu_time_of(self);
+    std::thread([] {
+        const auto until = now_on(CLOCK_THREAD_CPUTIME_ID) + 20ms;
+        while (now_on(CLOCK_THREAD_CPUTIME_ID) < until) {
+        }
+    }).join();
+    const auto after = processes::cpu_time_of(self);
+    REQUIRE(before);
+    REQUIRE(after);
+    CHECK(*after >= *before + 20ms);  // of a thread that has ended
+    CHECK(*after <= now_on(CLOCK_PROCESS_CPUTIME_ID));
+    CHECK(within_what_it_ran(1'000, self) == 1'000);
+    const std::uint64_t cut = within_what_it_ran(UINT64_MAX, self);
+    CHECK(cut >= static_cast<std::uint64_t>(after->count()));
+    CHECK(cut <= static_cast<std::uint64_t>(now_on(CLOCK_PROCESS_CPUTIME_ID).count()));
+    constexpr std::uint32_t nobody = 0x7fffffff;
+    CHECK_FALSE(processes::cpu_time_of(nobody));
+    CHECK_FALSE(processes::cpu_time_of(0));
+    CHECK(within_what_it_ran(1'000, nobody) == 1'000);
 }
 
 TEST_CASE("what a probe costs on this machine is on the page, by mode and part") {
