@@ -126,8 +126,7 @@ TEST_CASE("a library in another mount namespace is found and counted", "[e2e][co
     }
 }
 
-TEST_CASE("two containers of one image share a file, which is attached to once",
-          "[e2e]") {
+TEST_CASE("two containers of one image share a file, which is attached to once", "[e2e]") {
     const SharedImage image;
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

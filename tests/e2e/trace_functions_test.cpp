@@ -127,8 +127,7 @@ TEST_CASE("every call of a configured function is a line", "[e2e][modes]") {
     }
 }
 
-TEST_CASE("with entries, a call is told when it begins, and both lines have one id",
-          "[e2e]") {
+TEST_CASE("with entries, a call is told when it begins, and both lines have one id", "[e2e]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

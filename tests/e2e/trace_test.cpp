@@ -102,8 +102,7 @@ std::uint64_t bytes_of(const std::vector<json> &calls, const json &pattern) {
 
 }  // namespace
 
-TEST_CASE("every call that the library counts is a line, with its bytes",
-          "[e2e][core]") {
+TEST_CASE("every call that the library counts is a line, with its bytes", "[e2e][core]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -76,8 +76,7 @@ constexpr const char *refused = "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
 
 }  // namespace
 
-TEST_CASE("a process has a profiler from its call of CUPTI on, until it leaves",
-          "[kernel]") {
+TEST_CASE("a process has a profiler from its call of CUPTI on, until it leaves", "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const std::string endings = GENERATE("auto", "exits");

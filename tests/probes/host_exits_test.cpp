@@ -196,8 +196,7 @@ TEST_CASE("the program after an exec has nothing of the one before", "[kernel]")
     CHECK(end.at("device_memory").is_null() != has_cuda);
 }
 
-TEST_CASE("of threads that are killed at once, the one whose call began last counts",
-          "[kernel]") {
+TEST_CASE("of threads that are killed at once, the one whose call began last counts", "[kernel]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

@@ -18,8 +18,7 @@
 using namespace harness;
 namespace fs = std::filesystem;
 
-TEST_CASE("workloads of python3 have rows of their own, by script, job, container and unit",
-          "") {
+TEST_CASE("workloads of python3 have rows of their own, by script, job, container and unit", "") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -139,8 +138,7 @@ TEST_CASE("an exec from one script to another ends the first one's rows", "") {
     CHECK(page.sum("gpusnoop_process_info", labels_of("second.py")) == 1);
 }
 
-TEST_CASE("arguments that are not in memory name no script, and all is counted",
-          "") {
+TEST_CASE("arguments that are not in memory name no script, and all is counted", "") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);

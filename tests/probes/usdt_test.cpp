@@ -184,8 +184,7 @@ TEST_CASE("a thread between USDT probes is in a call that has not returned", "[k
     CHECK(exporter.scrape().sum(calls_total, of) == 1);
 }
 
-TEST_CASE("garbage collections of Python are those that it tells its callbacks",
-          "[kernel]") {
+TEST_CASE("garbage collections of Python are those that it tells its callbacks", "[kernel]") {
     require_bpf();
     const std::string python = python_with_probes();
     const std::string mode = GENERATE(from_range(attach_modes()));
