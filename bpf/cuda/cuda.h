@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The CUDA probe's contract: the records it sends, and the tables it keeps. Which functions it
- * traces is in cuda/functions.h. */
+/* The records and tables of the CUDA probe. Its functions are in cuda/functions.h. */
 #ifndef GPUSNOOP_CUDA_H
 #define GPUSNOOP_CUDA_H
 
@@ -15,8 +14,7 @@ enum cuda_memory_kind {
 	MEMORY_pinned_host,
 	MEMORY_vmm, /* physical memory with a handle, from cuMemCreate */
 	MEMORY_KIND_COUNT,
-	/* No kind of its own on the page, but pinned_host: host memory with a handle. */
-	MEMORY_vmm_host = MEMORY_KIND_COUNT
+	MEMORY_vmm_host = MEMORY_KIND_COUNT /* host memory with a handle: pinned_host */
 };
 #define MEMORY_HAS_HANDLE(kind) ((kind) == MEMORY_vmm || (kind) == MEMORY_vmm_host)
 #define MEMORY_IS_HOST(kind)	((kind) == MEMORY_pinned_host || (kind) == MEMORY_vmm_host)

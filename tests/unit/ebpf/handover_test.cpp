@@ -25,7 +25,7 @@ TEST_CASE("a program that hangs while it ends, ends", "[handover]") {
     CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("a program that ends in time does what is left of it", "[handover]") {
+TEST_CASE("a program that ends in time runs to its own exit", "[handover]") {
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
