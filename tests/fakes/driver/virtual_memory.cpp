@@ -59,6 +59,18 @@ void end_if_unused(std::map<MemoryHandle, Handle>::iterator at, Ended &ended) {
     state().handles.erase(at);
 }
 
+// The mapping that has these bytes, or the end. The caller holds the lock.
+auto mapping_with(const void *pointer, std::size_t bytes) {
+    const auto wanted = reinterpret_cast<DevicePointer>(pointer);
+    auto &mappings = state().mappings;
+    auto at = mappings.upper_bound(wanted);
+    if (at == mappings.begin()) {
+        return mappings.end();
+    }
+    --at;
+    return covers(at->first, at->second.bytes, wanted, bytes) ? at : mappings.end();
+}
+
 }  // namespace
 
 int create_handle(MemoryHandle *handle, const Allocation &allocation) {
@@ -80,14 +92,9 @@ int import_handle(MemoryHandle *handle, Device device) {
 }
 
 int retain_handle(MemoryHandle *handle, const void *address) {
-    const auto wanted = reinterpret_cast<DevicePointer>(address);
     const std::lock_guard lock(state().mutex);
-    auto at = state().mappings.upper_bound(wanted);
-    if (at == state().mappings.begin()) {
-        return kInvalidValue;
-    }
-    --at;
-    if (!covers(at->first, at->second.bytes, wanted, 1)) {
+    const auto at = mapping_with(address, 1);
+    if (at == state().mappings.end()) {
         return kInvalidValue;
     }
     *handle = at->second.handle;
@@ -204,26 +211,15 @@ int free_addresses(DevicePointer address, std::size_t bytes) {
 }
 
 bool is_mapped_device_memory(const void *pointer) {
-    const auto address = reinterpret_cast<DevicePointer>(pointer);
     const std::lock_guard lock(state().mutex);
-    auto at = state().mappings.upper_bound(address);
-    if (at == state().mappings.begin()) {
-        return false;
-    }
-    --at;
-    return covers(at->first, at->second.bytes, address, 1) &&
+    const auto at = mapping_with(pointer, 1);
+    return at != state().mappings.end() &&
            state().handles.at(at->second.handle).allocation.kind != truth::MemoryKind::pinned_host;
 }
 
 bool is_mapped(const void *pointer, std::size_t bytes) {
-    const auto wanted = reinterpret_cast<DevicePointer>(pointer);
     const std::lock_guard lock(state().mutex);
-    auto at = state().mappings.upper_bound(wanted);
-    if (at == state().mappings.begin()) {
-        return false;
-    }
-    --at;
-    return covers(at->first, at->second.bytes, wanted, bytes);
+    return mapping_with(pointer, bytes) != state().mappings.end();
 }
 
 void lock_virtual_memory_for_fork() {
