@@ -203,7 +203,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
                                   std::chrono::nanoseconds(input.take<std::uint32_t>()));
                 break;
             case 4: {
-                cuda.watch_frees();
+                cuda.watch_ends();
                 LiveTable live{};
                 live.since = std::chrono::nanoseconds(input.take<std::uint32_t>());
                 live.processes[input.byte() % process_count] = input.take<cuda_live_process>();

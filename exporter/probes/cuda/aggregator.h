@@ -73,8 +73,8 @@ public:
 
     // Makes the live allocations agree with the kernel's table of them, after records of them were
     // lost, or when the table is older than this exporter. After the table is read, drain the rings
-    // and call apply_until() before this; call watch_frees() before the table is read.
-    void watch_frees() { memory_.watch_frees(); }
+    // and call apply_until() before this; call watch_ends() before the table is read.
+    void watch_ends() { memory_.watch_ends(); }
     void reconcile(const LiveTable &table);
     // The table may have entries of an ended process.
     [[nodiscard]] bool wants_reconciling() const { return memory_.wants_reconciling(); }

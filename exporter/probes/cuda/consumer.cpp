@@ -87,7 +87,7 @@ void CudaConsumer::read_table_if_due() {
 }
 
 void CudaConsumer::read_table(nanoseconds began, std::uint64_t lost) {
-    aggregator_.watch_frees();
+    aggregator_.watch_ends();
     auto table = tables_.read(began);
     if (!table) {
         log::warn("cannot read the table of live allocations", {{"reason", table.error().message}});

@@ -149,11 +149,21 @@ bool MemoryAccounting::add(Process &process, std::uint64_t address, const Alloca
 
 void MemoryAccounting::add_from_table(Process &process, const LiveAllocations::Key &key,
                                       const Allocation &allocation) {
-    if (watched_frees_ && watched_frees_->contains({process.key, key})) {
+    if (watched_ && watched_->frees.contains({process.key, key})) {
         return;
     }
     if (add(process, key.address, allocation) && allocation.born_ns >= started_.count()) {
         counters_.allocated(process, allocation);
+    }
+}
+
+void MemoryAccounting::map_from_table(Process &process, std::uint64_t address,
+                                      const LiveAllocations::Mapping &mapping) {
+    auto &state = state_of<MemoryState>(process);
+    state.has_handles = true;
+    if (!watched_ ||
+        !watched_->mappings.contains({process.key, {false, address, mapping.born_ns}})) {
+        state.live.map(address, mapping);
     }
 }
 
@@ -190,8 +200,8 @@ void MemoryAccounting::apply_free(Process &process, const cuda_allocation_record
     const cuda_memory_kind kind = memory_kind_of(record.kind);
     const LiveAllocations::Key key{MEMORY_HAS_HANDLE(kind), record.address,
                                    static_cast<std::int64_t>(record.born_ns)};
-    if (watched_frees_) {
-        watched_frees_->insert({process.key, key});
+    if (watched_) {
+        watched_->frees.insert({process.key, key});
     }
     auto &state = state_of<MemoryState>(process);
     if (!state.live.free(key)) {
@@ -229,12 +239,17 @@ void MemoryAccounting::apply_free_of_unknown(Process &process,
 void MemoryAccounting::apply(Process &process, const cuda_mapping_record &record) {
     auto &state = state_of<MemoryState>(process);
     state.has_handles = true;
+    const auto ended_ns = static_cast<std::int64_t>(record.head.ended_ns);
     if (record.head.type == CUDA_RECORD_MAP) {
-        if (record.is_host == 0) {
-            state.live.map(record.address, record.bytes);
-        }
+        state.live.map(record.address, {record.bytes, ended_ns, record.is_host != 0});
     } else {
-        state.live.unmap(record.address, record.bytes);
+        const auto duration_ns = static_cast<std::int64_t>(record.head.duration_ns);
+        for (const LiveAllocations::Key &key :
+             state.live.unmap(record.address, record.bytes, ended_ns - duration_ns)) {
+            if (watched_) {
+                watched_->mappings.insert({process.key, key});
+            }
+        }
         state.has_unfinished_unmaps = state.has_unfinished_unmaps || record.is_unfinished != 0;
         want_reconciling(record.is_unfinished != 0);
     }

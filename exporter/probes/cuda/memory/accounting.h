@@ -43,9 +43,9 @@ public:
 
     [[nodiscard]] static bool is_on_device(const Process &process, std::uint64_t address);
 
-    // The kernel's table of live allocations is about to be read. Frees are remembered until it is
-    // reconciled.
-    void watch_frees() { watched_frees_.emplace(); }
+    // The kernel's table of live allocations is about to be read. What ends meanwhile is remembered
+    // until it is reconciled: the table may have it from before.
+    void watch_ends() { watched_.emplace(); }
     // The next table is needed.
     [[nodiscard]] bool wants_reconciling() const { return wants_reconciling_; }
     void want_reconciling(bool wanted = true) { wants_reconciling_ = wants_reconciling_ || wanted; }
@@ -62,18 +62,24 @@ public:
     // The table has it; its record was lost, or is still to come.
     void add_from_table(Process &process, const LiveAllocations::Key &key,
                         const Allocation &allocation);
+    void map_from_table(Process &process, std::uint64_t address,
+                        const LiveAllocations::Mapping &mapping);
     void free(Process &process, const LiveAllocations::Key &key, const Allocation &allocation);
     // Removes entries of the process from the table.
     void forget_in_table(Process &process, std::span<const LiveEntry> entries);
     // Counts the allocations of the process, which has ended, as unfreed and forgets them.
     void count_unfreed(Process &process);
-    void stop_watching_frees() { watched_frees_.reset(); }
+    void stop_watching_ends() { watched_.reset(); }
 
 private:
-    struct FreedKey {
+    struct EndedKey {
         ProcessKey process;
         LiveAllocations::Key key;
-        auto operator<=>(const FreedKey &) const = default;
+        auto operator<=>(const EndedKey &) const = default;
+    };
+    struct Ends {
+        std::set<EndedKey> frees;
+        std::set<EndedKey> mappings;
     };
 
     bool add(Process &process, std::uint64_t address, const Allocation &allocation);
@@ -88,7 +94,7 @@ private:
     std::shared_ptr<std::pmr::memory_resource> nodes_;
     MemoryCounters counters_;
     CallSites sites_;
-    std::optional<std::set<FreedKey>> watched_frees_;
+    std::optional<Ends> watched_;
     bool wants_reconciling_ = false;
     std::uint64_t forgotten_ = 0;
 };

@@ -103,17 +103,26 @@ std::vector<Allocation> LiveAllocations::forget_older(const Key &key) {
     return gone;
 }
 
-void LiveAllocations::map(std::uint64_t address, std::uint64_t bytes) {
-    mappings_.insert_or_assign(address, bytes);
+void LiveAllocations::map(std::uint64_t address, const Mapping &mapping) {
+    const auto [there, is_new] = mappings_.try_emplace(address, mapping);
+    if (!is_new && there->second.born_ns < mapping.born_ns) {
+        there->second = mapping;
+    }
 }
 
-void LiveAllocations::unmap(std::uint64_t address, std::uint64_t bytes) {
-    auto first = mappings_.lower_bound(address);
-    auto last = first;
-    while (last != mappings_.end() && last->first - address < bytes) {
-        ++last;
+std::vector<LiveAllocations::Key> LiveAllocations::unmap(std::uint64_t address, std::uint64_t bytes,
+                                                         std::int64_t began) {
+    std::vector<Key> ended;
+    auto mapping = mappings_.lower_bound(address);
+    while (mapping != mappings_.end() && mapping->first - address < bytes) {
+        if (mapping->second.born_ns > began) {  // another thread has mapped there since
+            ++mapping;
+            continue;
+        }
+        ended.push_back({false, mapping->first, mapping->second.born_ns});
+        mapping = mappings_.erase(mapping);
     }
-    mappings_.erase(first, last);
+    return ended;
 }
 
 bool LiveAllocations::is_on_device(std::uint64_t address) const {
@@ -128,8 +137,8 @@ bool LiveAllocations::is_on_device(std::uint64_t address) const {
     if (mapped == mappings_.begin()) {
         return false;
     }
-    const auto &[start, bytes] = *--mapped;
-    return address - start < bytes;
+    const auto &[start, mapping] = *--mapped;
+    return !mapping.is_host && address - start < mapping.bytes;
 }
 
 std::array<std::uint64_t, age_thresholds.size()> LiveAllocations::aged_bytes(

@@ -81,9 +81,16 @@ public:
     // seen.
     std::vector<Allocation> forget_older(const Key &key);
 
-    // Addresses that lead to memory of a device with a handle.
-    void map(std::uint64_t address, std::uint64_t bytes);
-    void unmap(std::uint64_t address, std::uint64_t bytes);
+    // Addresses that lead to memory with a handle.
+    struct Mapping {
+        std::uint64_t bytes = 0;
+        std::int64_t born_ns = 0;  // when cuMemMap returned
+        bool is_host = false;      // the memory is the host's
+    };
+    // If there is a younger one at the address, that one stays.
+    void map(std::uint64_t address, const Mapping &mapping);
+    // Ends the mappings in the range that existed at `began`, and returns them.
+    std::vector<Key> unmap(std::uint64_t address, std::uint64_t bytes, std::int64_t began);
 
     // Does the address lie in live memory of a device? (Pinned memory is the host's.)
     [[nodiscard]] bool is_on_device(std::uint64_t address) const;
@@ -101,8 +108,8 @@ private:
     Live::iterator erase(Live::iterator entry);
 
     Live live_;
-    std::pmr::map<std::uint64_t, std::uint64_t> mappings_;  // address -> bytes
-    std::pmr::map<std::int64_t, Amount> births_;            // by second of birth: live ones
+    std::pmr::map<std::uint64_t, Mapping> mappings_;  // by address
+    std::pmr::map<std::int64_t, Amount> births_;      // by second of birth: live ones
     Parts parts_;
     std::pmr::map<Site, Amount> sites_;
     Amount all_;

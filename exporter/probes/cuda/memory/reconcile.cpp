@@ -121,7 +121,7 @@ void Reconciler::reconcile(const LiveTable &table) {
         }
     }
     (void)callbacks_.forget_live(left_behind);
-    memory_.stop_watching_frees();
+    memory_.stop_watching_ends();
 }
 
 // An allocation in the table but not among the live ones: the record of the allocation was lost,
@@ -135,10 +135,9 @@ void Reconciler::compare(Process &process, const LiveTable &table,
     AllocationKeys present;
     std::vector<LiveEntry> reset;
     for (const auto &[address, mapping] : unmapped.live()) {
-        state.has_handles = true;
-        if (!mapping.is_host) {
-            state.live.map(address, mapping.bytes);
-        }
+        memory_.map_from_table(
+            process, address,
+            {mapping.bytes, static_cast<std::int64_t>(mapping.born_ns), mapping.is_host});
     }
     for (const std::size_t i : entries) {
         const auto &[key, live] = table.entries[i];

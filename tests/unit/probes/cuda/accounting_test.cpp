@@ -94,7 +94,7 @@ TEST_CASE("the part of memory counts what an ended process had, at once or from 
         CHECK_FALSE(MemoryAccounting::is_done_with(process));
         CHECK(bench.memory.wants_reconciling());
         CHECK(bench.page("cuda_memory_unfreed_at_exit_bytes_total").empty());
-        bench.memory.watch_frees();
+        bench.memory.watch_ends();
         bench.memory.stop_wanting();
         bench.reconciler.reconcile(
             bench.table({allocation(0x1000, 100, 2'000), allocation(0x2000, 7, 2'500)}));
@@ -123,7 +123,7 @@ TEST_CASE("the kernel's table adds allocations and takes some away, but no frees
     bench.memory.apply(process, freed);
     bench.memory.apply(process, gone);
     bench.memory.apply(process, younger);
-    bench.memory.watch_frees();
+    bench.memory.watch_ends();
     const LiveTable table = bench.table({lost, freed});
     bench.memory.apply(process, release(freed, 150 * second_ns));
     bench.reconciler.reconcile(table);

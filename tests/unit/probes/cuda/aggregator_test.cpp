@@ -113,7 +113,7 @@ TEST_CASE("a process that is assumed to have ended ends once") {
                                          .kind = MEMORY_device,
                                          .imported = 0,
                                          .reserved = 0});
-    bench.aggregator->watch_frees();
+    bench.aggregator->watch_ends();
     bench.aggregator->reconcile(table);
     CHECK(bench.sum("cuda_memory_unfreed_at_exit_bytes_total") == 100);
     CHECK(bench.aggregator->running().empty());

@@ -97,7 +97,7 @@ TEST_CASE("records of the right size with any content at all are no trap") {
             for (const auto &request : std::exchange(bench.asked, {})) {
                 bench.aggregator->on_kernel_name({request.ticket, "\xff"});
             }
-            bench.aggregator->watch_frees();
+            bench.aggregator->watch_ends();
             LiveTable table{.since = 100s, .entries = {}, .processes = {}};
             for (std::uint32_t pid = 0; pid < 4; pid++) {
                 table.processes[pid].since_ns = random() % 2;

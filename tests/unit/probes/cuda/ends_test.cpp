@@ -61,7 +61,7 @@ struct EndedTable : LiveTable {
 };
 
 void agree(Fixture &bench, const EndedTable &table) {
-    bench.aggregator->watch_frees();
+    bench.aggregator->watch_ends();
     bench.apply_all();
     bench.aggregator->reconcile(table);
 }

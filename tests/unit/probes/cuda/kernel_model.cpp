@@ -31,7 +31,7 @@ void KernelModel::step() {
 }
 
 void KernelModel::agree() {
-    bench_.aggregator->watch_frees();
+    bench_.aggregator->watch_ends();
     LiveTable read;
     read.since = std::chrono::nanoseconds(now_);
     std::vector<cuda_live_key> keys;

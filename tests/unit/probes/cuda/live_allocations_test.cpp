@@ -126,18 +126,30 @@ TEST_CASE("pinned memory is the host's, all other memory is a device's") {
 TEST_CASE("addresses lead to memory with a handle while they are mapped") {
     LiveFixture bench;
     LiveAllocations &live = bench.live;
-    live.map(0x10000, 0x1000);
-    live.map(0x11000, 0x1000);
-    live.map(0x20000, 0x1000);
+    live.map(0x10000, {0x1000, 2});
+    live.map(0x11000, {0x1000, 2});
+    live.map(0x20000, {0x1000, 2});
     CHECK_FALSE(live.is_on_device(0xffff));
     CHECK(live.is_on_device(0x10000));
     CHECK(live.is_on_device(0x11fff));
     CHECK_FALSE(live.is_on_device(0x12000));
-    live.unmap(0x10000, 0x2000);  // two at once
+    CHECK(live.unmap(0x10000, 0x2000, 3).size() == 2);
     CHECK_FALSE(live.is_on_device(0x10800));
     CHECK_FALSE(live.is_on_device(0x11800));
     CHECK(live.is_on_device(0x20800));
     CHECK(live.all() == Amount{0, 0});
+}
+
+TEST_CASE("the youngest mapping at an address is the one, in whatever order they become known") {
+    LiveFixture bench;
+    LiveAllocations &live = bench.live;
+    live.map(0x10000, {0x1000, 6, true});
+    live.map(0x10000, {0x1000, 2});
+    CHECK_FALSE(live.is_on_device(0x10000));
+    CHECK(live.unmap(0x10000, 0x1000, 5).empty());  // it was the older one's
+    live.map(0x10000, {0x1000, 8});
+    CHECK(live.is_on_device(0x10000));
+    CHECK(live.unmap(0x10000, 0x1000, 9) == std::vector<LiveAllocations::Key>{{false, 0x10000, 8}});
 }
 
 TEST_CASE("live allocations have sums by device, by kind and by call site") {

@@ -64,7 +64,7 @@ TEST_CASE("what happens while the table is read stays as the records say") {
     const auto fresh = allocation(0x3000, 4, (100 * second_ns) + 5);
     bench.allocations(freed);
     bench.apply_all();
-    bench.aggregator->watch_frees();
+    bench.aggregator->watch_ends();
     const Table table = Table().has_process().has(freed).has(freed_unseen_before);
     SECTION("an allocation that the table does not have yet") {
         bench.allocations(fresh);
@@ -152,7 +152,7 @@ TEST_CASE("what ended processes left in the table is taken out of it") {
 
     SECTION("also of one that ended while the table was read") {
         bench.forgotten.clear();
-        bench.aggregator->watch_frees();
+        bench.aggregator->watch_ends();
         bench.allocations(exited(101 * second_ns));
         bench.apply_all();
         CHECK(bench.forgotten.size() == 1);
@@ -242,6 +242,27 @@ TEST_CASE("handles that other processes gave are no allocations, and mappings no
     agree(bench, Table(103s).has(allocation(0x5, 100, 2'000, MEMORY_vmm)));
     CHECK(bench.forgotten.size() == 1);
     CHECK_FALSE(bench.aggregator->wants_reconciling());
+}
+
+TEST_CASE("a mapping that ended while the table was read is not taken from it") {
+    Fixture bench;
+    bench.allocations(process());
+    bench.allocations(mapping(CUDA_RECORD_MAP, 0x10000, 0x1000, 2'000));
+    bench.apply_all();
+    cuda_live mapped{};
+    mapped.bytes = 0x1000;
+    mapped.born_ns = 2'000;
+    Table table;
+    table.has_process();
+    table.entries.emplace_back(cuda_live_key{0x10000, bench_since, bench_pid, CUDA_LIVE_MAPPINGS},
+                               mapped);
+    bench.aggregator->watch_ends();
+    bench.allocations(mapping(CUDA_RECORD_UNMAP, 0x10000, 0x1000, 5'000));
+    bench.apply_all();
+    bench.aggregator->reconcile(table);
+    bench.calls(copy(0x10800, 0x70000, 8, COPY_DEFAULT, 6'000));
+    bench.apply_all();
+    CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2h"}) == 8);
 }
 
 TEST_CASE("a process that is known from the table only is a process") {

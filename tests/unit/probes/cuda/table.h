@@ -32,7 +32,7 @@ struct Table : LiveTable {
 };
 
 inline void agree(Fixture &bench, const Table &table) {
-    bench.aggregator->watch_frees();
+    bench.aggregator->watch_ends();
     bench.apply_all();
     bench.aggregator->reconcile(table);
 }
