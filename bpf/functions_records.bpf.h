@@ -23,7 +23,7 @@ static __always_inline void enter_process(struct thread *thread)
 			fill_head(&record->head, thread->since_ns, thread->tgid,
 				  FUNC_RECORD_PROCESS);
 			fill_identity(&record->identity, task);
-			fill_details(&record->details);
+			FILL_PART(record, details, fill_details);
 			SUBMIT(record);
 		}
 	} else if (record) {

@@ -71,7 +71,7 @@ static __always_inline bool send_first(struct thread *thread, const struct kcall
 	if (!record)
 		return false;
 	fill(&record->call, thread, call, now_ns, true);
-	fill_details(&record->details);
+	FILL_PART(record, details, fill_details);
 	set_described(&thread->described);
 	SUBMIT(record);
 	return true;

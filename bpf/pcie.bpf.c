@@ -110,7 +110,7 @@ static __always_inline bool send_first(struct thread *thread, const struct kcall
 	if (!record)
 		return false;
 	fill(&record->call, call, now_ns, regs);
-	fill_details(&record->details);
+	FILL_PART(record, details, fill_details);
 	set_described(&thread->described);
 	SUBMIT(record);
 	return true;

@@ -9,7 +9,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/lib/guard.bpf.h"
-#include "bpf/lib/process.bpf.h"
+#include "bpf/lib/process_details.bpf.h"
 #include "bpf/lib/target.h"
 
 struct {
@@ -21,7 +21,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 << 10);
+	__uint(max_entries, 1 << 20);
 } target_events SEC(".maps");
 
 struct {
@@ -131,6 +131,7 @@ static __always_inline void on_exec(struct task_struct *task)
 	record->tgid = task->tgid;
 	record->reserved = 0;
 	fill_identity(&record->identity, task);
+	FILL_PART(record, cgroup, read_cgroup);
 	/* The exporter must read this before it finds its targets, whose system calls are not
 	 * counted until then: so it is woken. */
 	bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);

@@ -30,15 +30,23 @@ std::uint32_t pid_of(std::size_t program) {
     return static_cast<std::uint32_t>(10'000 + program);
 }
 
-// The ids of a container and of a pod, in their real length.
 process_identity identity_of(std::size_t program) {
     process_identity identity{};
     const auto write = [](auto &field, const std::string &text) {
         std::memcpy(field, text.data(), std::min(text.size(), sizeof field - 1));
     };
     write(identity.comm, fmt::format("train-{:05}", program));
-    write(identity.cgroup, fmt::format("cri-containerd-{:064x}.scope", program * 2'654'435'761U));
     return identity;
+}
+
+// The id of a container, in its real length.
+process_details details_of(std::size_t program) {
+    process_details details{};
+    const std::string scope = fmt::format("cri-containerd-{:064x}.scope", program * 2'654'435'761U);
+    std::memcpy(details.cgroup.names, scope.c_str(), scope.size() + 1);
+    details.cgroup.bytes = static_cast<std::uint16_t>(scope.size() + 1);
+    details.cgroup.levels = details.cgroup.is_whole = 1;
+    return details;
 }
 
 template <typename Record>
@@ -83,6 +91,7 @@ private:
         const std::uint32_t pid = pid_of(program);
         auto process = probes::process("", pid);
         process.identity = identity_of(program);
+        process.details = details_of(program);
         bench_.allocations(process);
         for (std::uint16_t kind = 0; kind < MEMORY_KIND_COUNT; kind++) {
             for (std::uint64_t i = 1; i <= 8; i++) {
@@ -137,6 +146,7 @@ public:
             func_process_record process{};
             process.head = head(program, FUNC_RECORD_PROCESS, 1'000);
             process.identity = identity_of(program);
+            process.details = details_of(program);
             aggregator_.on_record(bytes_of(process));
         }
         for (std::size_t i = 0; i < functions; i++) {

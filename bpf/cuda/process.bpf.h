@@ -111,7 +111,8 @@ static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, 
 	head->device = CUDA_DEVICE_UNCHOSEN;
 }
 
-static __always_inline void fill_process(struct cuda_process_record *record, __u64 since_ns)
+static __always_inline struct cuda_process_record *fill_process(struct cuda_process_record *record,
+								__u64 since_ns)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct mm_struct *mm;
@@ -127,7 +128,8 @@ static __always_inline void fill_process(struct cuda_process_record *record, __u
 	record->exe_device = exe->i_sb->s_dev;
 	record->exe_generation = exe->i_generation;
 	fill_identity(&record->identity, task);
-	fill_details(&record->details); /* without a value to keep: see there */
+	FILL_PART(record, details, fill_details);
+	return record;
 }
 
 /* Enters the thread's process at its first CUDA call and notes its since_ns; 0 stays: no room. If
@@ -151,7 +153,7 @@ static __always_inline void enter_process(struct thread *thread)
 	add_to_process_filter(&cuda_filter, thread->tgid);
 	if (add_process(&cuda_procs, &thread->tgid, fresh, &thread->since_ns)) {
 		if (record) {
-			fill_process(record, thread->since_ns);
+			record = fill_process(record, thread->since_ns);
 			SUBMIT(record);
 		}
 		if (follow)

@@ -8,7 +8,7 @@
 #include "bpf/lib/process.bpf.h"
 #include "bpf/lib/process_details.bpf.h"
 
-/* Room for 800 starts, which the exporter reads every few milliseconds. */
+/* Room for 650 starts, which the exporter reads every few milliseconds. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 1 << 20);
@@ -82,7 +82,7 @@ static __always_inline void send_follow_start(const struct followed *process,
 	}
 	fill_follow(&record->head, process, leader->tgid, FOLLOW_STARTED);
 	fill_identity(&record->identity, leader);
-	fill_details(&record->details);
+	FILL_PART(record, details, fill_details);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	FOLLOW_COUNT(events);
 }

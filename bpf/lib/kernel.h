@@ -109,6 +109,7 @@ struct mm_struct {
 	unsigned long end_code;
 	unsigned long arg_start;
 	unsigned long arg_end;
+	unsigned long env_start;
 	struct file *exe_file;
 	struct uprobes_state uprobes_state;
 	struct percpu_counter rss_stat[4]; /* pages: of files, anonymous, swapped out, shared */
@@ -156,14 +157,23 @@ struct signal_struct {
 	struct task_io_accounting ioac;
 };
 
-struct kernfs_node {
-	const char *name;
-	struct kernfs_node *__parent;
-};
+typedef struct {
+	__u32 val;
+} kuid_t;
 
 /* Until 6.14: commit 633488947ef6 ("kernfs: Use RCU to access kernfs_node::parent") renamed it. */
 struct kernfs_node___before_6_15 {
 	struct kernfs_node *parent;
+};
+
+struct kernfs_iattrs {
+	kuid_t ia_uid;
+};
+
+struct kernfs_node {
+	const char *name;
+	struct kernfs_node *__parent;
+	struct kernfs_iattrs *iattr; /* NULL: root's, as it was made */
 };
 
 struct cgroup {
@@ -182,10 +192,6 @@ struct css_set {
 enum cgroup_subsys_id {
 	freezer_cgrp_id,
 };
-
-typedef struct {
-	__u32 val;
-} kuid_t;
 
 struct cred {
 	kuid_t uid;

@@ -35,23 +35,7 @@ static __always_inline void read_directory(void *node, struct task_struct *task)
 }
 
 /* What is filled last. */
-#define IDENTITY_SCRATCH(identity) ((void *)(identity)->cgroup_parent)
-
-static __always_inline void read_name(char *name, struct kernfs_node *node)
-{
-	READ_INTO(name, node, name);
-	bpf_probe_read_kernel_str(name, PROCESS_CGROUP_BYTES, *(const char **)name);
-}
-
-static __always_inline void fill_cgroup(struct process_identity *identity, struct task_struct *task)
-{
-	struct kernfs_node **node = IDENTITY_SCRATCH(identity);
-
-	read_directory(node, task);
-	read_name(identity->cgroup, *node);
-	read_directory_above(node);
-	read_name(identity->cgroup_parent, *node); /* which can be NULL: "" */
-}
+#define IDENTITY_SCRATCH(identity) ((void *)(identity)->comm)
 
 /* Of the calling thread, as it makes its process's first traced call. */
 static __always_inline __u32 work_of_system_calls(struct task_struct *task)
@@ -69,17 +53,17 @@ static __always_inline void fill_identity(struct process_identity *identity,
 	struct task_struct **leader = IDENTITY_SCRATCH(identity);
 	struct cred **cred = IDENTITY_SCRATCH(identity);
 
+	identity->system_calls = work_of_system_calls(task);
+	READ_INTO(cred, task, cred);
+	bpf_core_read(&identity->uid, sizeof(identity->uid), &(*cred)->uid.val);
 	READ_INTO(leader, task, group_leader);
 	bpf_core_read(&identity->start_boottime_ns, sizeof(identity->start_boottime_ns),
 		      &(*leader)->start_boottime);
 	bpf_core_read(&identity->execs, sizeof(identity->execs), &(*leader)->self_exec_id);
-	bpf_probe_read_kernel(identity->comm, sizeof(identity->comm), (*leader)->comm);
 	READ_INTO(leader, *leader, real_parent);
 	bpf_core_read(&identity->ppid, sizeof(identity->ppid), &(*leader)->tgid);
-	READ_INTO(cred, task, cred);
-	bpf_core_read(&identity->uid, sizeof(identity->uid), &(*cred)->uid.val);
-	identity->system_calls = work_of_system_calls(task);
-	fill_cgroup(identity, task);
+	READ_INTO(leader, task, group_leader);
+	bpf_probe_read_kernel(identity->comm, sizeof(identity->comm), (*leader)->comm);
 }
 
 /* Takes calls for a thread from its process's budget, as of a call's end. False: the budget is used

@@ -5,8 +5,7 @@
 
 #include "bpf/lib/wire.h"
 
-#define PROCESS_COMM_BYTES   16
-#define PROCESS_CGROUP_BYTES 96 /* "cri-containerd-<64 digits>.scope" and a NUL */
+#define PROCESS_COMM_BYTES 16
 
 struct process_identity {
 	__u64 start_boottime_ns; /* CLOCK_BOOTTIME, as field 22 of /proc/PID/stat */
@@ -15,10 +14,8 @@ struct process_identity {
 	__u32 uid;	    /* its real user id, as the host counts them */
 	__u32 execs;	    /* changes with each exec */
 	char comm[PROCESS_COMM_BYTES]; /* of the process, not of the calling thread */
-	char cgroup[PROCESS_CGROUP_BYTES];
-	char cgroup_parent[PROCESS_CGROUP_BYTES];
 };
-WIRE_SIZE(struct process_identity, 8 + 16 + 16 + 2 * 96);
+WIRE_SIZE(struct process_identity, 8 + 16 + 16);
 
 #define PROCESS_ARGUMENTS_HEAD 256
 #define PROCESS_ARGUMENTS_TAIL 256 /* a file name and a NUL */
@@ -37,17 +34,32 @@ struct process_arguments {
 };
 WIRE_SIZE(struct process_arguments, 16 + 256 + 320);
 
-#define PROCESS_PATH_LEVELS 6
-#define PROCESS_PATH_BYTES  64
+#define PROCESS_PATH_LEVELS 16
+#define PROCESS_PATH_BYTES  768
+#define PROCESS_NAME_BYTES  128 /* of a directory, with a NUL; longer names are cut */
+
+/* The path of a process's cgroup: in the v1 hierarchy of the freezer, if the process has a
+ * directory there, else in v2. */
+struct process_cgroup {
+	__u16 bytes;	/* of the names */
+	__u16 levels;	/* the number of names */
+	__u16 not_root; /* bit i: root does not own the i-th directory */
+	__u16 is_whole; /* the outermost directory is there, too */
+	__u64 scratch[2];
+	char names[PROCESS_PATH_BYTES]; /* the innermost first, each with a NUL */
+};
+WIRE_SIZE(struct process_cgroup, 4 * 2 + 2 * 8 + 768);
+
+#define PROCESS_VARIABLE_BYTES 64
 
 /* What is sent once of a process, as it is long. */
 struct process_details {
 	struct process_arguments arguments;
-	/* The lowest directories of its cgroup's path, the leaf first: of a v1 hierarchy, where the
-	 * process is in one that has controllers, else of v2. */
-	char path[PROCESS_PATH_LEVELS][PROCESS_PATH_BYTES];
+	/* "SLURM_JOB_ID=12" of its environment, with a NUL; empty: it was not found. */
+	char slurm_job_id[PROCESS_VARIABLE_BYTES];
+	struct process_cgroup cgroup;
 };
-WIRE_SIZE(struct process_details, 16 + 256 + 320 + 6 * 64);
+WIRE_SIZE(struct process_details, 16 + 256 + 320 + 64 + sizeof(struct process_cgroup));
 
 /* The first fields of a value in a probe's table of processes; its keys are tgids. */
 struct process_entry {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Reads what is sent once of the current process: its arguments, and the path of its cgroup.
+/* Reads what is sent once of the current process: its arguments, the id of its Slurm job in its
+ * environment, and the path of its cgroup.
  *
  * Uprobe programs have hardly any stack. So each step finds by itself where to read, no loop has a
  * counter that is kept in a register, and pointers are read into the record. */
@@ -10,10 +11,6 @@
 
 /* Pieces in which the end of a long argument is looked for: 5 KiB in all. */
 #define ARGUMENT_PIECES 16
-
-/* The pointers are at the end of the level of the path that is filled last. */
-#define DETAILS_SCRATCH(to)                                                                        \
-	((void *)((to)->path[PROCESS_PATH_LEVELS - 1] + PROCESS_PATH_BYTES - 2 * sizeof(void *)))
 
 /* Moves rest_at to where the argument ends that the head cuts. False: it is too long, or it cannot
  * be read. The pieces are scratch. */
@@ -94,32 +91,126 @@ static __always_inline void read_v1_directory(void *node)
 	READ_INTO(node, *(struct cgroup **)node, kn);
 }
 
-static __always_inline void read_path(struct process_details *to)
-{
-	struct kernfs_node **node = DETAILS_SCRATCH(to);
+#define CGROUP_NODES(to) ((struct kernfs_node **)(to)->scratch)
 
-	read_v1_directory(node);
-	node[1] = node[0];
-	read_directory_above(node + 1);
-	if (!node[1]) /* it has no directory, or only the uppermost */
-		read_directory(node, bpf_get_current_task_btf());
-#pragma unroll
-	for (int i = 0; i < PROCESS_PATH_LEVELS; i++) {
-		READ_INTO(node + 1, node[0], name);
-		read_directory_above(node);
-		to->path[i][0] = 0;
-		bpf_probe_read_kernel_str(to->path[i],
-					  i + 1 < PROCESS_PATH_LEVELS ? PROCESS_PATH_BYTES
-								      : PROCESS_PATH_BYTES - 16,
-					  node[1]);
+/* Adds the directory of the first node to the path; the second is scratch. False: no room. */
+static __always_inline bool read_level(struct process_cgroup *to, __u16 bit)
+{
+	const struct kernfs_iattrs *owner;
+	const struct kernfs_node *node;
+	__u32 at = to->bytes;
+	long length;
+
+	barrier_var(at);
+	if (at > sizeof(to->names) - PROCESS_NAME_BYTES)
+		return false;
+	node = CGROUP_NODES(to)[0]; /* not in the macro: scratch is no field of the kernel's */
+	READ_INTO(CGROUP_NODES(to) + 1, node, name);
+	barrier_var(to);
+	length = bpf_probe_read_kernel_str(to->names + at, PROCESS_NAME_BYTES, CGROUP_NODES(to)[1]);
+	barrier_var(to);
+	if (length <= 0)
+		return false;
+	to->bytes += length;
+	to->levels++;
+	node = CGROUP_NODES(to)[0];
+	READ_INTO(CGROUP_NODES(to) + 1, node, iattr);
+	barrier_var(to);
+	if (to->scratch[1]) {
+		owner = (struct kernfs_iattrs *)to->scratch[1];
+		bpf_core_read(to->scratch + 1, sizeof(__u32), &owner->ia_uid);
+		if (*(__u32 *)(to->scratch + 1))
+			to->not_root |= bit;
 	}
-	node[0] = node[1] = NULL;
+	return true;
 }
 
-static __always_inline void fill_details(struct process_details *to)
+/* The second node: the directory above the first one. */
+static __always_inline void read_above(struct process_cgroup *to)
 {
-	read_arguments(&to->arguments, DETAILS_SCRATCH(to));
-	read_path(to);
+	to->scratch[1] = to->scratch[0];
+	read_directory_above(CGROUP_NODES(to) + 1);
+}
+
+/* Of the current process. Returns `to`: see FILL_PART. */
+static __always_inline struct process_cgroup *read_cgroup(struct process_cgroup *to)
+{
+	to->bytes = to->levels = to->not_root = to->is_whole = 0;
+	read_v1_directory(to->scratch);
+	read_above(to);
+	if (!to->scratch[1]) /* it has no directory, or only the uppermost */
+		read_directory(to->scratch, bpf_get_current_task_btf());
+#pragma unroll
+	for (int i = 0; i <= PROCESS_PATH_LEVELS; i++) {
+		barrier_var(to); /* else the compiler keeps addresses in it on the stack */
+		read_above(to);
+		if (!to->scratch[1]) {
+			to->is_whole = to->scratch[0] != 0;
+			break;
+		}
+		if (i == PROCESS_PATH_LEVELS || !read_level(to, 1U << i))
+			break;
+		barrier_var(to);
+		read_directory_above(CGROUP_NODES(to));
+	}
+	to->scratch[0] = to->scratch[1] = 0;
+	return to;
+}
+
+/* Pieces in which the environment is searched. A variable has one for each 63 bytes. */
+#define ENVIRONMENT_PIECES 256
+
+/* "SLURM_JOB_ID=", as numbers of either byte order. */
+static __always_inline bool is_slurm_job_id(const char *variable)
+{
+	static const char expected[16] __attribute__((aligned(8))) = "SLURM_JOB_ID=";
+
+	return *(const __u64 *)variable == *(const __u64 *)expected &&
+	       *(const __u32 *)(variable + 8) == *(const __u32 *)(expected + 8) &&
+	       variable[12] == expected[12];
+}
+
+/* As above, the kernel does not wait for memory. */
+static __always_inline struct process_details *read_slurm_job_id(struct process_details *to)
+{
+	struct mm_struct *mm = bpf_get_current_task_btf()->mm;
+
+	to->slurm_job_id[0] = 0;
+	if (!mm)
+		return to;
+	to->cgroup.scratch[0] = mm->env_start;
+	to->cgroup.scratch[1] = 0; /* is this the rest of a long variable? */
+#pragma unroll 1
+	for (int i = 0; i < ENVIRONMENT_PIECES; i++) {
+		long length;
+
+		barrier_var(to);
+		length = bpf_probe_read_user_str(to->slurm_job_id, PROCESS_VARIABLE_BYTES,
+						 (const char *)to->cgroup.scratch[0]);
+		if (length <= 1) /* the end, at the latest */
+			break;
+		if (!to->cgroup.scratch[1] && is_slurm_job_id(to->slurm_job_id))
+			return to;
+		to->cgroup.scratch[1] = length == PROCESS_VARIABLE_BYTES;
+		to->cgroup.scratch[0] += length - to->cgroup.scratch[1]; /* its NUL is not there */
+	}
+	to->slurm_job_id[0] = 0;
+	return to;
+}
+
+/* Fills a part of a record by a function that returns where the part is. The functions hide that
+ * from the compiler, which would keep addresses in it on the stack; so the record is found from the
+ * part again, and needs no place there either. */
+#define FILL_PART(record, part, fill)                                                              \
+	((record) = (void *)((char *)fill(&(record)->part) -                                       \
+			     __builtin_offsetof(typeof(*(record)), part)))
+
+static __always_inline struct process_details *fill_details(struct process_details *to)
+{
+	read_arguments(&to->arguments, (void *)to->cgroup.scratch);
+	to = read_slurm_job_id(to);
+	FILL_PART(to, cgroup, read_cgroup);
+	return to;
 }
 
 /* For a thread that sends the details with its first record: has it sent them since its process's

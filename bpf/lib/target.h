@@ -47,7 +47,9 @@ struct target_exec_record {
 	__u32 tgid;
 	__u32 reserved;
 	struct process_identity identity;
+	struct process_cgroup cgroup;
 };
-WIRE_SIZE(struct target_exec_record, 8 + sizeof(struct process_identity));
+WIRE_SIZE(struct target_exec_record,
+	  8 + sizeof(struct process_identity) + sizeof(struct process_cgroup));
 
 #endif

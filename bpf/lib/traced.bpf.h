@@ -54,7 +54,7 @@ static __always_inline bool enter_traced(struct traced_thread *thread, struct ta
 		if (record) {
 			fill_traced(&record->head, thread->since_ns, thread->tgid, PROCESS_STARTED);
 			fill_identity(&record->identity, task);
-			fill_details(&record->details);
+			FILL_PART(record, details, fill_details);
 			SUBMIT(record);
 		}
 		return true;

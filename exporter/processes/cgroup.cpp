@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <utility>
-
-#include "exporter/base/words.h"
 
 namespace gpusnoop::processes {
 namespace {
@@ -20,7 +17,6 @@ bool all_lower_hex(std::string_view text) {
     return std::all_of(text.begin(), text.end(), is_lower_hex);
 }
 
-// Takes the text up to `separator`, and the separator, off the front of `rest`.
 // The container id of one directory name, empty if it is not a container's:
 //   <id>  docker-<id>.scope  cri-containerd-<id>.scope  crio-<id>.scope  crio-<id>
 //   libpod-<id>.scope kubepods-pod<uid>.slice:cri-containerd:<id>
@@ -78,58 +74,22 @@ std::string pod_uid_in(std::string_view name) {
     return name.starts_with("pod") ? as_pod_uid(name.substr(3)) : std::string();
 }
 
-// Directories from the outermost to the innermost.
-class Reader {
-public:
-    void add(std::string_view name) {
-        if (found_.pod_uid.empty()) {
-            found_.pod_uid = pod_uid_in(name);
-            if (!found_.pod_uid.empty()) {
-                found_.container_id.clear();  // that of a container around the cluster
-            }
-        }
-        if (found_.container_id.empty()) {
-            found_.container_id = container_id_in(name);
-        }
-    }
-
-    [[nodiscard]] ContainerIdentity take() { return std::move(found_); }
-
-private:
-    ContainerIdentity found_;
-};
-
-int completeness(const ContainerIdentity &identity) {
-    return (identity.container_id.empty() ? 0 : 1) + (identity.pod_uid.empty() ? 0 : 1);
-}
-
 }  // namespace
 
-ContainerIdentity parse_cgroup_file(std::string_view content) {
-    content = content.substr(0, max_cgroup_file_bytes);
-    ContainerIdentity best;
-    while (!content.empty()) {
-        // hierarchy-id:controllers:path, and the path may have colons of its own.
-        std::string_view path = take_until(content, '\n');
-        take_until(path, ':');
-        take_until(path, ':');
-        Reader reader;
-        while (!path.empty()) {
-            reader.add(take_until(path, '/'));
+ContainerIdentity container_in(std::span<const std::string_view> path) {
+    ContainerIdentity found;
+    for (const std::string_view name : path) {
+        if (found.pod_uid.empty()) {
+            found.pod_uid = pod_uid_in(name);
+            if (!found.pod_uid.empty()) {
+                found.container_id.clear();  // that of a container around the cluster
+            }
         }
-        auto found = reader.take();
-        if (completeness(found) > completeness(best)) {
-            best = std::move(found);
+        if (found.container_id.empty()) {
+            found.container_id = container_id_in(name);
         }
     }
-    return best;
-}
-
-ContainerIdentity parse_cgroup_names(std::string_view leaf, std::string_view parent) {
-    Reader reader;
-    reader.add(parent.substr(0, parent.find('\0')));
-    reader.add(leaf.substr(0, leaf.find('\0')));
-    return reader.take();
+    return found;
 }
 
 }  // namespace gpusnoop::processes

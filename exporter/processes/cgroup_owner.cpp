@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "exporter/base/text.h"
-#include "exporter/processes/cgroup.h"
+#include "exporter/base/words.h"
 
 namespace gpusnoop::processes {
 
@@ -36,23 +37,9 @@ bool is_by_slurm(Path path, std::size_t i) {
     return by_v1 || is_slurmstepd(above(1)) || is_slurmstepd(above(2));
 }
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-    std::vector<std::string_view> parts;
-    while (!text.empty()) {
-        const std::size_t end = std::min(text.find(separator), text.size());
-        if (end > 0) {
-            parts.push_back(text.substr(0, end));
-        }
-        text.remove_prefix(std::min(end + 1, text.size()));
-    }
-    return parts;
-}
-
-}  // namespace
-
 SlurmStep slurm_step_of(Path path) {
     for (std::size_t i = 0; i < path.size(); i++) {
-        const std::string_view job = number_behind("job_", path[i]);
+        const std::string_view job = is_sluid(path[i]) ? path[i] : number_behind("job_", path[i]);
         if (job.empty() || !is_by_slurm(path, i)) {
             continue;
         }
@@ -75,18 +62,58 @@ std::string systemd_unit_of(Path path) {
     return {};
 }
 
-CgroupOwner parse_cgroup_owner(std::string_view content) {
+int completeness(const ContainerIdentity &identity) {
+    return (identity.container_id.empty() ? 0 : 1) + (identity.pod_uid.empty() ? 0 : 1);
+}
+
+}  // namespace
+
+bool is_sluid(std::string_view name) {
+    // An "s" and 13 digits of Crockford's base 32.
+    constexpr std::string_view digits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    return name.size() == 14 && name.starts_with('s') &&
+           name.substr(1).find_first_not_of(digits) == std::string_view::npos;
+}
+
+std::string_view slurm_job_id_in(std::string_view variable) {
+    constexpr std::size_t max_digits = 10;  // of 32 bits
+    const std::string_view number = number_behind("SLURM_JOB_ID=", variable);
+    return number.size() <= max_digits ? number : std::string_view();
+}
+
+CgroupOwner owner_of(Path path, const std::function<bool(std::size_t)> &not_root) {
+    std::size_t trusted = 0;
+    while (trusted < path.size() && !not_root(trusted++)) {
+    }
+    return {.container = container_in(path.first(trusted)),
+            .slurm = slurm_step_of(path.first(trusted)),
+            .systemd_unit = systemd_unit_of(path)};
+}
+
+CgroupOwner parse_cgroup_owner(std::string_view content, const NotRoot &not_root) {
     CgroupOwner owner;
-    for (std::string_view line : split(content.substr(0, max_cgroup_file_bytes), '\n')) {
+    content = content.substr(0, max_cgroup_file_bytes);
+    while (!content.empty()) {
         // hierarchy-id:controllers:path, and the path may have colons of its own.
-        line.remove_prefix(std::min(line.find(':') + 1, line.size()));
-        line.remove_prefix(std::min(line.find(':') + 1, line.size()));
-        const std::vector<std::string_view> path = split(line, '/');
+        std::string_view line = take_until(content, '\n');
+        take_until(line, ':');
+        const std::string_view controllers = take_until(line, ':');
+        std::vector<std::string_view> path;
+        while (!line.empty()) {
+            if (const std::string_view name = take_until(line, '/'); !name.empty()) {
+                path.push_back(name);
+            }
+        }
+        CgroupOwner found = owner_of(
+            path, [&](std::size_t i) { return not_root(controllers, Path(path).first(i + 1)); });
+        if (completeness(found.container) > completeness(owner.container)) {
+            owner.container = std::move(found.container);
+        }
         if (owner.slurm.job_id.empty()) {
-            owner.slurm = slurm_step_of(path);
+            owner.slurm = std::move(found.slurm);
         }
         if (owner.systemd_unit.empty()) {
-            owner.systemd_unit = systemd_unit_of(path);
+            owner.systemd_unit = std::move(found.systemd_unit);
         }
     }
     return owner;

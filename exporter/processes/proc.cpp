@@ -1,10 +1,12 @@
 #include "exporter/processes/proc.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <charconv>
 #include <ctime>
+#include <span>
 #include <string_view>
 
 #include "exporter/base/read_file.h"
@@ -60,6 +62,31 @@ std::optional<std::uint32_t> first_number(std::string_view text) {
     return read.ec == std::errc{} ? std::optional(number) : std::nullopt;
 }
 
+// The user who owns a cgroup's directory. Nothing: it cannot be seen from here.
+std::optional<uid_t> owner_of_cgroup(std::string_view controllers,
+                                     std::span<const std::string_view> directories) {
+    std::string path = "/";
+    for (const std::string_view name : directories) {
+        if (name == "..") {  // outside of the cgroup namespace that this process is in
+            return std::nullopt;
+        }
+        path += '/';
+        path += name;
+    }
+    constexpr std::string_view named = "name=";  // a v1 hierarchy without controllers
+    controllers.remove_prefix(controllers.starts_with(named) ? named.size() : 0);
+    const std::string_view of_v2 = "unified";  // beside hierarchies of v1
+    for (const std::string_view hierarchy :
+         {controllers.empty() ? of_v2 : controllers, std::string_view()}) {
+        struct stat status{};
+        const std::string at = "/sys/fs/cgroup/" + std::string(hierarchy) + path;
+        if (::stat(at.c_str(), &status) == 0) {
+            return status.st_uid;
+        }
+    }
+    return std::nullopt;
+}
+
 }  // namespace
 
 Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid) {
@@ -107,8 +134,11 @@ std::string executable_path(std::uint32_t tgid) {
     return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : "";
 }
 
-ContainerIdentity container_of(std::uint32_t tgid) {
-    return parse_cgroup_file(cgroups_of(tgid));
+CgroupOwner cgroup_owner_of(std::uint32_t tgid, bool unseen_is_roots) {
+    return parse_cgroup_owner(cgroups_of(tgid), [&](std::string_view controllers, auto path) {
+        const auto owner = owner_of_cgroup(controllers, path);
+        return owner ? *owner != 0 : !unseen_is_roots;
+    });
 }
 
 std::string arguments_of(std::uint32_t tgid) {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "exporter/base/result.h"
-#include "exporter/processes/cgroup.h"
+#include "exporter/processes/cgroup_owner.h"
 
 namespace gpusnoop::processes {
 
@@ -40,8 +40,10 @@ Presence presence(std::uint32_t tgid, std::chrono::nanoseconds started);
 // Path of its executable, in its own mount namespace: untrusted bytes; empty if it cannot be read.
 std::string executable_path(std::uint32_t tgid);
 
-// From its cgroups; empty on the host, or if they cannot be read.
-ContainerIdentity container_of(std::uint32_t tgid);
+// From its cgroups; empty on the host, or if they cannot be read. Where the owner of a cgroup's
+// directory cannot be seen, because the host's cgroups are not mounted here, `unseen_is_roots`
+// decides.
+CgroupOwner cgroup_owner_of(std::uint32_t tgid, bool unseen_is_roots);
 
 // Its arguments, the first 8 KiB, each with a NUL behind it; empty if they cannot be read. Waits
 // while the process changes its address space.

@@ -1,5 +1,6 @@
 // Two jobs of one program on a node: the same rows twice.
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -149,5 +150,62 @@ TEST_CASE("two Slurm jobs of one program are two rows in every family") {
     for (Process &process : processes) {
         process.signal(SIGKILL);
         (void)process.wait();
+    }
+}
+
+TEST_CASE("a process that ends at once has the container or the job that root gave it") {
+    require_bpf();
+    struct Place {
+        bool is_v2;
+        std::string cgroup;
+        std::string first_of_user;  // the outermost directory that a user owns
+        std::string container, job;
+        std::vector<std::string> environment = {};
+    };
+    const std::string id(64, 'c');
+    const std::string other(64, 'd');
+    const std::string nested = "docker/" + id + "/ray-node/user/workers/docker-" + other + ".scope";
+    const std::string deep = "system.slice/docker-" + id + ".scope/a/b/c/d/e/f/g/h/i/j/k/l";
+    const std::string sluid = "system.slice/slurmstepd.scope/s7QX2M9TABCD00/step_0/user/task_0";
+    const std::string user = "user.slice/user-1000.slice/user@1000.service";
+    // A variable over many pieces hides no variable behind it.
+    const std::string longest = "LONG=" + std::string(5'000, 'x');
+    const std::vector<Place> places = {
+        {false, nested, "", id, ""},
+        {true, nested, "", id, ""},
+        {true, deep, "", id, ""},
+        {true, sluid, "", "", "s7QX2M9TABCD00"},
+        {true, sluid, "", "", "4711", {longest, "NOT_SLURM_JOB_ID=1", "SLURM_JOB_ID=4711"}},
+        {true, "system.slice/none", "", "", "", {"SLURM_JOB_ID=4711"}},
+        {true, user + "/slurmstepd.scope/job_4242/step_0", user, "", ""},
+        {true, user + "/docker-" + id + ".scope", user, "", ""},
+        {true, "system.slice/docker-" + id + ".scope/a", "system.slice/docker-" + id + ".scope", id,
+         ""},
+    };
+    const Bench bench("auto");
+    int count = 3;
+    bool found = false;
+    for (const Place &place : places) {
+        const std::filesystem::path root = mounted(place.is_v2);
+        if (root.empty()) {
+            continue;
+        }
+        found = true;
+        CAPTURE(place.cgroup, place.environment);
+        const Cgroup cgroup(root, place.cgroup);
+        if (!place.first_of_user.empty()) {
+            REQUIRE(::chown((root / place.first_of_user).c_str(), 1'000, 1'000) == 0);
+        }
+        std::vector<std::string> through = cgroup.enter();
+        through.insert(through.end(), {"env", "-u", "SLURM_JOB_ID"});
+        through.insert(through.end(), place.environment.begin(), place.environment.end());
+        const std::string name = "short" + std::to_string(++count) + ".py";
+        Process process =
+            bench.start(name, {python, bench.script(name), std::to_string(count), "exit"}, through);
+        REQUIRE(process.wait() == 0);
+        bench.check(labels_of(name, place.container, place.job), bench.truth_of_all(name), count);
+    }
+    if (!found) {
+        missing("a mounted hierarchy of cgroups");
     }
 }

@@ -1,13 +1,12 @@
 #include "exporter/probes/frame/process_identity.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <string_view>
 
 #include "exporter/base/label.h"
 #include "exporter/base/text.h"
-#include "exporter/processes/cgroup.h"
+#include "exporter/base/words.h"
 #include "exporter/processes/cgroup_owner.h"
 #include "exporter/processes/command_line.h"
 #include "exporter/processes/proc.h"
@@ -19,25 +18,34 @@ namespace {
 using std::chrono::nanoseconds;
 
 template <std::size_t N>
-std::string_view c_string(const char (&bytes)[N]) {
-    return {bytes, ::strnlen(bytes, N)};
-}
-
-template <std::size_t N>
 std::string label_text(const char (&bytes)[N]) {
     return to_valid_utf8({bytes, N}, max_label_bytes);
 }
 
 // The record has the path from the innermost directory on.
-std::vector<std::string_view> path_of(const process_details &details) {
+std::vector<std::string_view> path_of(const process_cgroup &cgroup) {
+    std::string_view names(cgroup.names, std::min<std::size_t>(cgroup.bytes, PROCESS_PATH_BYTES));
     std::vector<std::string_view> path;
-    for (int i = PROCESS_PATH_LEVELS; i-- > 0;) {
-        const char *const name = details.path[i];
-        if (const std::size_t bytes = ::strnlen(name, PROCESS_PATH_BYTES); bytes > 0) {
-            path.emplace_back(name, bytes);
+    while (path.size() < std::min<std::size_t>(cgroup.levels, PROCESS_PATH_LEVELS)) {
+        path.push_back(take_until(names, '\0'));
+    }
+    std::ranges::reverse(path);
+    return path;
+}
+
+// A user can put any job's number into his environment, so it says only which number the job has
+// whose cgroup has a SLUID.
+processes::CgroupOwner owner_in(const process_details &details) {
+    processes::CgroupOwner owner = owner_of(details.cgroup);
+    if (processes::is_sluid(owner.slurm.job_id)) {
+        const char(&variable)[PROCESS_VARIABLE_BYTES] = details.slurm_job_id;
+        const std::string_view number =
+            processes::slurm_job_id_in({variable, ::strnlen(variable, sizeof(variable))});
+        if (!number.empty()) {
+            owner.slurm.job_id = number;
         }
     }
-    return path;
+    return owner;
 }
 
 std::string script_in(const process_arguments &arguments, std::string_view comm) {
@@ -60,13 +68,21 @@ std::string script_of_running(std::uint32_t tgid, std::string_view comm) {
     return to_valid_utf8(processes::script_of(split, comm), max_label_bytes);
 }
 
-// A container's own scope is no news: it has the container's id.
-void set_owner(ProcessIdentity &identity, const processes::CgroupOwner &owner) {
-    const bool is_container = !identity.container.empty();
-    identity.slurm_job_id = to_valid_utf8(owner.slurm.job_id, max_label_bytes);
-    identity.slurm_step_id = to_valid_utf8(owner.slurm.step_id, max_label_bytes);
-    identity.systemd_unit =
-        is_container ? std::string() : to_valid_utf8(owner.systemd_unit, max_label_bytes);
+// Fills in what is not known yet. A container's own scope is no news: it has the container's id.
+void add_owner(ProcessIdentity &identity, const processes::CgroupOwner &owner) {
+    if (identity.container.empty() && identity.pod_uid.empty()) {
+        identity.container = owner.container.container_id;
+        identity.pod_uid = owner.container.pod_uid;
+    }
+    if (identity.slurm_job_id.empty()) {
+        identity.slurm_job_id = to_valid_utf8(owner.slurm.job_id, max_label_bytes);
+        identity.slurm_step_id = to_valid_utf8(owner.slurm.step_id, max_label_bytes);
+    }
+    if (!identity.container.empty()) {
+        identity.systemd_unit.clear();
+    } else if (identity.systemd_unit.empty()) {
+        identity.systemd_unit = to_valid_utf8(owner.systemd_unit, max_label_bytes);
+    }
 }
 
 }  // namespace
@@ -76,10 +92,6 @@ void take(ProcessIdentity &identity, const process_identity &record,
     identity.started = nanoseconds(static_cast<std::int64_t>(record.start_boottime_ns));
     identity.ppid = record.ppid;
     identity.comm = label_text(record.comm);
-    const auto container =
-        processes::parse_cgroup_names(label_text(record.cgroup), label_text(record.cgroup_parent));
-    identity.container = container.container_id;
-    identity.pod_uid = container.pod_uid;
     identity.system_calls = record.system_calls;
     identity.uid = record.uid;
     if (details == nullptr) {
@@ -87,19 +99,34 @@ void take(ProcessIdentity &identity, const process_identity &record,
     }
     identity.script = script_in(details->arguments, identity.comm);
     identity.has_arguments = details->arguments.total > 0;
-    const std::vector<std::string_view> path = path_of(*details);
-    const std::array<std::string_view, 2> unified = {c_string(record.cgroup_parent),
-                                                     c_string(record.cgroup)};
-    set_owner(identity, {.slurm = processes::slurm_step_of(path),
-                         .systemd_unit = processes::systemd_unit_of(unified)});
+    identity.container.clear();
+    identity.pod_uid.clear();
+    identity.slurm_job_id.clear();
+    identity.slurm_step_id.clear();
+    identity.systemd_unit.clear();
+    identity.has_part_of_cgroup = details->cgroup.is_whole == 0 && details->cgroup.levels > 0;
+    add_owner(identity, owner_in(*details));
+}
+
+processes::CgroupOwner owner_of(const process_cgroup &cgroup) {
+    const std::vector<std::string_view> path = path_of(cgroup);
+    processes::CgroupOwner owner = processes::owner_of(
+        path, [&](std::size_t i) { return (cgroup.not_root >> (path.size() - 1 - i) & 1U) != 0; });
+    if (cgroup.is_whole == 0) {
+        return {.container = {}, .slurm = {}, .systemd_unit = std::move(owner.systemd_unit)};
+    }
+    return owner;
 }
 
 void take_details(ProcessIdentity &identity, const ProcessIdentity &known) {
     identity.script = known.script;
     identity.has_arguments = known.has_arguments;
+    identity.container = known.container;
+    identity.pod_uid = known.pod_uid;
     identity.slurm_job_id = known.slurm_job_id;
     identity.slurm_step_id = known.slurm_step_id;
     identity.systemd_unit = known.systemd_unit;
+    identity.has_part_of_cgroup = known.has_part_of_cgroup;
 }
 
 bool look_up(ProcessIdentity &identity) {
@@ -126,21 +153,8 @@ bool look_up(ProcessIdentity &identity) {
     if (const std::string exe = processes::executable_path(tgid); !exe.empty()) {
         identity.exe = to_valid_utf8(exe, max_label_bytes);
     }
-    const std::string cgroups = processes::cgroups_of(tgid);
-    const processes::ContainerIdentity container = processes::parse_cgroup_file(cgroups);
-    if (!container.container_id.empty()) {
-        identity.container = container.container_id;
-        identity.pod_uid = container.pod_uid;
-    }
-    processes::CgroupOwner owner = processes::parse_cgroup_owner(cgroups);
-    // Of a process that is ending, /proc has no path in v1 hierarchies any more.
-    if (owner.slurm.job_id.empty()) {
-        owner.slurm = {.job_id = identity.slurm_job_id, .step_id = identity.slurm_step_id};
-    }
-    if (owner.systemd_unit.empty()) {
-        owner.systemd_unit = identity.systemd_unit;
-    }
-    set_owner(identity, owner);
+    // The record has one hierarchy, and a user could make its path too long on purpose.
+    add_owner(identity, processes::cgroup_owner_of(tgid, !identity.has_part_of_cgroup));
     return true;
 }
 

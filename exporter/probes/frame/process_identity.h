@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bpf/lib/process.h"
+#include "exporter/processes/cgroup_owner.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {
@@ -46,12 +47,16 @@ struct ProcessIdentity : processes::ProcessNames {
     std::string systemd_unit;          // empty: none, or in a container
     std::optional<std::uint32_t> uid;  // as the host counts
     bool has_arguments = false;        // the script is known, if there is one
+    bool has_part_of_cgroup = false;   // its path was too long for the record
     std::uint32_t system_calls = 0;    // SYSTEM_CALLS_* of bpf/lib/process.h
 };
 
 // From a record of the BPF programs. Without details, what they say stays as it is.
 void take(ProcessIdentity &identity, const process_identity &record,
           const process_details *details = nullptr);
+
+// The path in a record of the BPF programs. Without its outermost directory it has a unit only.
+processes::CgroupOwner owner_of(const process_cgroup &cgroup);
 
 // What only details say, as it is known of the same program already.
 void take_details(ProcessIdentity &identity, const ProcessIdentity &known);

@@ -23,7 +23,7 @@
 #include "exporter/ebpf/ring.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/frame/comm_pattern.h"
-#include "exporter/processes/cgroup.h"
+#include "exporter/probes/frame/process_identity.h"
 #include "exporter/processes/proc.h"
 #include "exporter/system/machine.h"
 #include "targets.skel.h"
@@ -188,7 +188,8 @@ void TargetProcesses::Tracker::rescan() {
         const auto started = processes::start_time(tgid);
         if (started) {
             classify(tgid, *started, processes::parent_of(tgid).value_or(0),
-                     processes::name_of(tgid), processes::container_of(tgid).container_id);
+                     processes::name_of(tgid),
+                     processes::cgroup_owner_of(tgid, true).container.container_id);
         }
     }
     // A fallback for the BPF programs, which delete ended processes.
@@ -207,8 +208,7 @@ void TargetProcesses::Tracker::rescan() {
 
 void TargetProcesses::Tracker::on_exec(const target_exec_record &record) {
     const auto &identity = record.identity;
-    const auto container =
-        processes::parse_cgroup_names(text_of(identity.cgroup), text_of(identity.cgroup_parent));
+    const auto container = owner_of(record.cgroup).container;
     classify(record.tgid, nanoseconds(static_cast<std::int64_t>(identity.start_boottime_ns)),
              identity.ppid, text_of(identity.comm), container.container_id);
 }

@@ -4,6 +4,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
+#include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
@@ -14,14 +16,24 @@
 
 namespace gpusnoop::probes {
 
-inline process_identity identity_of(std::string_view comm, std::uint64_t started_ns,
-                                    std::string_view cgroup = "") {
+// Of the directories from the outermost on. Root owns them.
+inline process_cgroup cgroup_of(std::initializer_list<std::string_view> path) {
+    process_cgroup cgroup{};
+    cgroup.is_whole = 1;
+    for (auto name = std::rbegin(path); name != std::rend(path); ++name) {
+        REQUIRE(cgroup.bytes + name->size() < sizeof(cgroup.names));
+        std::memcpy(cgroup.names + cgroup.bytes, name->data(), name->size());
+        cgroup.bytes += static_cast<std::uint16_t>(name->size() + 1);
+        cgroup.levels++;
+    }
+    return cgroup;
+}
+
+inline process_identity identity_of(std::string_view comm, std::uint64_t started_ns) {
     process_identity identity{};
     identity.start_boottime_ns = started_ns;
     REQUIRE(comm.size() < sizeof(identity.comm));
     std::memcpy(identity.comm, comm.data(), comm.size());
-    REQUIRE(cgroup.size() < sizeof(identity.cgroup));
-    std::memcpy(identity.cgroup, cgroup.data(), cgroup.size());
     return identity;
 }
 

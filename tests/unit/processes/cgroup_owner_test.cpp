@@ -3,6 +3,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 using namespace gpusnoop::processes;
 
@@ -13,7 +16,7 @@ CgroupOwner v2(const std::string &path) {
 }
 
 CgroupOwner owner(std::string job, std::string step, std::string unit = "") {
-    return {{std::move(job), std::move(step)}, std::move(unit)};
+    return {{}, {std::move(job), std::move(step)}, std::move(unit)};
 }
 
 }  // namespace
@@ -39,6 +42,41 @@ TEST_CASE("cgroups of Slurm's jobs") {
     CHECK(
         v2(scope + "/job_12/step_0/user/task_0/libpod-" + std::string(64, 'a') + ".scope").slurm ==
         SlurmStep{"12", "0"});
+}
+
+TEST_CASE("cgroups of jobs that Slurm names by SLUID") {
+    const std::string scope = "/system.slice/slurmstepd.scope";
+    CHECK(v2(scope + "/s7QX2M9TABCD00/step_0/user/task_0") ==
+          owner("s7QX2M9TABCD00", "0", "slurmstepd.scope"));
+    CHECK(v2(scope + "/gpu-7/s7QX2M9TABCD00/step_batch").slurm ==
+          SlurmStep{"s7QX2M9TABCD00", "batch"});
+    CHECK(v2("/slurm/uid_1000/s7QX2M9TABCD00/step_extern").slurm ==
+          SlurmStep{"s7QX2M9TABCD00", "extern"});
+    for (const std::string name : {"s7QX2M9TABCD0", "s7QX2M9TABCD000", "S7QX2M9TABCD00",
+                                   "s7qx2m9tabcd00", "s7QX2M9TABCDIL", "system.slices1"}) {
+        INFO(name);
+        CHECK(v2(scope + "/" + name + "/step_0").slurm == SlurmStep{});
+    }
+    CHECK(v2("/user.slice/s7QX2M9TABCD00/step_0").slurm == SlurmStep{});
+}
+
+TEST_CASE("a job's number in the environment") {
+    CHECK(slurm_job_id_in("SLURM_JOB_ID=4711") == "4711");
+    CHECK(slurm_job_id_in("SLURM_JOB_ID=4294967295") == "4294967295");
+    for (const std::string_view wrong : {"", "SLURM_JOB_ID", "SLURM_JOB_ID=", "SLURM_JOB_ID=12a",
+                                         "SLURM_JOB_ID=12345678901", "SLURM_JOB_IDS=1"}) {
+        INFO(wrong);
+        CHECK(slurm_job_id_in(wrong).empty());
+    }
+}
+
+TEST_CASE("a job is known by directories that no user could make") {
+    const std::vector<std::string_view> path = {"user.slice", "user@1000.service",
+                                                "slurmstepd.scope", "job_4242", "step_0"};
+    CHECK(owner_of(path).slurm == SlurmStep{"4242", "0"});
+    CHECK(owner_of(path, [](std::size_t i) { return i == 1; }).slurm == SlurmStep{});
+    CHECK(owner_of(path, [](std::size_t i) { return i == 3; }).slurm == SlurmStep{"4242", ""});
+    CHECK(owner_of(path, [](std::size_t i) { return i == 1; }).systemd_unit == "slurmstepd.scope");
 }
 
 TEST_CASE("directories that are not Slurm's are no job's") {

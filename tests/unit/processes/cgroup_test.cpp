@@ -1,4 +1,4 @@
-#include "exporter/processes/cgroup.h"
+#include "exporter/processes/cgroup_owner.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <random>
@@ -19,6 +19,10 @@ struct Case {
     std::string content;
     ContainerIdentity expected;
 };
+
+ContainerIdentity parse_cgroup_file(const std::string &content) {
+    return parse_cgroup_owner(content).container;
+}
 
 }  // namespace
 
@@ -107,21 +111,22 @@ TEST_CASE("cgroup files of the host", "[cgroup]") {
     }
 }
 
-TEST_CASE("a cgroup and its parent", "[cgroup]") {
-    const std::string pod = "kubepods-burstable-pod" + kUidSystemd + ".slice";
-    CHECK(parse_cgroup_names("cri-containerd-" + kId + ".scope", pod) ==
-          ContainerIdentity{kId, kUid});
-    CHECK(parse_cgroup_names(kId, "pod" + kUid) == ContainerIdentity{kId, kUid});
-    CHECK(parse_cgroup_names("docker-" + kId + ".scope", "system.slice") ==
-          ContainerIdentity{kId, ""});
-    CHECK(parse_cgroup_names("init.scope", "docker-" + kId + ".scope") ==
-          ContainerIdentity{kId, ""});
-    CHECK(parse_cgroup_names(pod, "kubepods-burstable.slice") == ContainerIdentity{"", kUid});
-    CHECK(parse_cgroup_names("session-3.scope", "user-1000.slice").empty());
-    CHECK(parse_cgroup_names("", "").empty());
-    // A BPF program's buffer, NULs and what was there before.
-    const std::string padded = "docker-" + kId + ".scope" + std::string(1, '\0') + "rest";
-    CHECK(parse_cgroup_names(padded, std::string(128, '\0')) == ContainerIdentity{kId, ""});
+TEST_CASE("a container is known by directories that no user could make", "[cgroup]") {
+    const std::string container = "docker-" + kId + ".scope";
+    const std::vector<std::string_view> path = {"user.slice", "user-1000.slice",
+                                                "user@1000.service", container};
+    CHECK(owner_of(path).container.container_id == kId);
+    // The directory of his own that root gave him has the name that root chose.
+    CHECK(owner_of(path, [](std::size_t i) { return i >= 3; }).container.container_id == kId);
+    CHECK(owner_of(path, [](std::size_t i) { return i >= 2; }).container.empty());
+    // What root has made below a user's directory may lie anywhere.
+    CHECK(owner_of(path, [](std::size_t i) { return i == 1; }).container.empty());
+    const std::string content = "3:freezer:/docker/" + kId + "\n0::/a/docker/" + kOther + "\n";
+    const auto of_user = [](std::string_view controllers, auto directories) {
+        return controllers.empty() && directories.size() == 1 && directories[0] == "a";
+    };
+    CHECK(parse_cgroup_owner(content, of_user).container == ContainerIdentity{kId, ""});
+    CHECK(parse_cgroup_owner("0::/a/docker/" + kOther, of_user).container.empty());
 }
 
 TEST_CASE("hostile cgroup files", "[cgroup]") {

@@ -10,6 +10,7 @@
 
 #include "exporter/base/version.h"
 #include "exporter/probes/functions/report/functions_api.h"
+#include "tests/unit/probes/driver_records.h"
 #include "tests/unit/probes/functions/fixture.h"
 
 using namespace gpusnoop;
@@ -113,8 +114,7 @@ TEST_CASE("by process, each process has rows of its own, with its script and job
         std::memcpy(trainer.details.arguments.head, arguments, sizeof(arguments));
         trainer.details.arguments.head_bytes = sizeof(arguments);
         trainer.details.arguments.total = sizeof(arguments);
-        std::strcpy(trainer.details.path[0], "job_4711");
-        std::strcpy(trainer.details.path[1], "slurmstepd.scope");
+        trainer.details.cgroup = cgroup_of({"system.slice", "slurmstepd.scope", "job_4711"});
         bench.tell(trainer);
         bench.tell(call(f, 300));
         bench.tell(of(43, 5, process("other")));

@@ -260,16 +260,16 @@ TEST_CASE("a process that changes its name keeps its script and its job") {
     std::memcpy(details.arguments.head, arguments, sizeof(arguments));
     details.arguments.head_bytes = sizeof(arguments);
     details.arguments.total = sizeof(arguments);
-    std::strcpy(details.path[0], "step_0");
-    std::strcpy(details.path[1], "job_12");
-    std::strcpy(details.path[2], "slurmstepd.scope");
+    const std::string scope = "docker-" + std::string(64, 'a') + ".scope";
+    details.cgroup = cgroup_of({"slurmstepd.scope", "job_12", "step_0", scope});
     const auto labels_of = [&](std::string_view comm, const process_details *known) {
         return counted.processes.of(nobody, identity_of(comm, 5), known).labels;
     };
     using Labels = series::LabelValues;
-    CHECK(labels_of("python3", &details) == Labels{"python3", "train.py", "", "12"});
-    CHECK(labels_of("a_name", nullptr) == Labels{"a_name", "train.py", "", "12"});
-    CHECK(labels_of("z_name", nullptr) == Labels{"z_name", "train.py", "", "12"});
+    const std::string container(64, 'a');
+    CHECK(labels_of("python3", &details) == Labels{"python3", "train.py", container, "12"});
+    CHECK(labels_of("a_name", nullptr) == Labels{"a_name", "train.py", container, "12"});
+    CHECK(labels_of("z_name", nullptr) == Labels{"z_name", "train.py", container, "12"});
     // The next program of the process, and another process.
     process_identity next = identity_of("python3", 5);
     next.execs = 1;

@@ -19,6 +19,7 @@
 #include "exporter/processes/proc.h"
 #include "tests/harness/directory.h"
 #include "tests/unit/child_process.h"
+#include "tests/unit/probes/driver_records.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
@@ -50,12 +51,13 @@ TEST_CASE("a process is what its record says") {
     record.start_boottime_ns = 123'456'789;
     record.ppid = 41;
     fill(record.comm, "python3");
-    fill(record.cgroup, "docker-" + id + ".scope");
-    fill(record.cgroup_parent, "system.slice");
+    process_details details{};
+    const std::string scope = "docker-" + id + ".scope";
+    details.cgroup = cgroup_of({"system.slice", scope});
     ProcessIdentity identity;
     identity.key = {42, 7};
     identity.exe = "/usr/bin/python3";
-    take(identity, record);
+    take(identity, record, &details);
     CHECK(identity.key == ProcessKey{42, 7});
     CHECK(identity.started == 123'456'789ns);
     CHECK(identity.ppid == 41);
@@ -75,8 +77,7 @@ TEST_CASE("a process is what its record says") {
 namespace {
 
 // As the BPF programs read them.
-process_details details_of(const std::string &arguments,
-                           const std::vector<std::string> &path = {}) {
+process_details details_of(const std::string &arguments) {
     process_details details{};
     process_arguments &to = details.arguments;
     to.total = static_cast<std::uint32_t>(arguments.size());
@@ -89,9 +90,6 @@ process_details details_of(const std::string &arguments,
         to.rest_bytes =
             static_cast<std::uint16_t>(std::min(arguments.size() - to.rest_at, sizeof(to.rest)));
         std::memcpy(to.rest, arguments.data() + to.rest_at, to.rest_bytes);
-    }
-    for (std::size_t i = 0; i < path.size() && i < PROCESS_PATH_LEVELS; i++) {
-        fill(details.path[i], path[path.size() - 1 - i]);
     }
     return details;
 }
@@ -151,18 +149,17 @@ TEST_CASE("a process's script is in its record, however long its path is") {
 TEST_CASE("a process's job, step and unit are in its record") {
     process_identity record{};
     record.uid = 1'000;
-    fill(record.cgroup, "train.service");
-    process_details details =
-        details_of("", {"slurmstepd.scope", "job_12", "step_batch", "user", "task_0"});
+    process_details details{};
+    details.cgroup = cgroup_of({"slurmstepd.scope", "job_12", "step_batch", "user", "task_0"});
     ProcessIdentity identity;
     take(identity, record, &details);
     CHECK(identity.slurm_job_id == "12");
     CHECK(identity.slurm_step_id == "batch");
-    CHECK(identity.systemd_unit == "train.service");
+    CHECK(identity.systemd_unit == "slurmstepd.scope");
     CHECK(identity.uid == 1'000);
 
-    fill(record.cgroup, "docker-" + std::string(64, 'a') + ".scope");
-    details = details_of("", {"system.slice", "docker-" + std::string(57, 'a')});
+    const std::string scope = "docker-" + std::string(64, 'a') + ".scope";
+    details.cgroup = cgroup_of({"system.slice", scope});
     take(identity, record, &details);
     CHECK(identity.slurm_job_id.empty());
     CHECK(identity.slurm_step_id.empty());
@@ -170,15 +167,82 @@ TEST_CASE("a process's job, step and unit are in its record") {
     CHECK(identity.container == std::string(64, 'a'));
 }
 
+TEST_CASE("a container's own cgroups, however deep, are the container's") {
+    const std::string scope = "cri-containerd-" + std::string(64, 'a') + ".scope";
+    const std::string inner = "docker-" + std::string(64, 'b') + ".scope";
+    const std::string uid = "0f9a1b2c_3d4e_5f60_7182_93a4b5c6d7e8";
+    const std::string pod = "kubepods-burstable-pod" + uid + ".slice";
+    process_details details{};
+    details.cgroup =
+        cgroup_of({"kubepods.slice", "kubepods-burstable.slice", pod, scope, "ray-node", "user",
+                   "workers", "system.slice", inner, "init.scope"});
+    ProcessIdentity identity;
+    take(identity, process_identity{}, &details);
+    CHECK(identity.container == std::string(64, 'a'));
+    CHECK(identity.pod_uid == "0f9a1b2c-3d4e-5f60-7182-93a4b5c6d7e8");
+    CHECK(identity.systemd_unit.empty());
+
+    // The names above are missing, so a user can have made all of these.
+    details.cgroup.is_whole = 0;
+    take(identity, process_identity{}, &details);
+    CHECK(identity.container.empty());
+    CHECK(identity.pod_uid.empty());
+}
+
+TEST_CASE("a user's own directories have no job's or container's name") {
+    const std::string scope = "docker-" + std::string(64, 'b') + ".scope";
+    process_details details{};
+    details.cgroup = cgroup_of(
+        {"user.slice", "user@1000.service", "slurmstepd.scope", "job_4242", "step_0", scope});
+    ProcessIdentity identity;
+    take(identity, process_identity{}, &details);
+    CHECK(identity.slurm_job_id == "4242");
+    CHECK(identity.container == std::string(64, 'b'));
+    details.cgroup.not_root = 0b1'1111;  // all but user.slice
+    take(identity, process_identity{}, &details);
+    CHECK(identity.slurm_job_id.empty());
+    CHECK(identity.container.empty());
+    details.cgroup.not_root = 0b1;  // a container's own
+    take(identity, process_identity{}, &details);
+    CHECK(identity.slurm_job_id == "4242");
+    CHECK(identity.container == std::string(64, 'b'));
+}
+
+TEST_CASE("the environment has the number of a job whose cgroup has a SLUID") {
+    process_details details{};
+    const auto job_of = [&](std::string_view variable) {
+        std::memset(details.slurm_job_id, 0, sizeof(details.slurm_job_id));
+        fill(details.slurm_job_id, variable);
+        ProcessIdentity identity;
+        take(identity, process_identity{}, &details);
+        return identity.slurm_job_id + " " + identity.slurm_step_id;
+    };
+    details.cgroup = cgroup_of({"slurmstepd.scope", "s7QX2M9TABCD00", "step_0", "user", "task_0"});
+    CHECK(job_of("SLURM_JOB_ID=4711") == "4711 0");
+    CHECK(job_of("") == "s7QX2M9TABCD00 0");
+    CHECK(job_of("SLURM_JOB_ID=my job") == "s7QX2M9TABCD00 0");
+    // The cgroup is right, as the user cannot change it.
+    details.cgroup = cgroup_of({"slurmstepd.scope", "job_12", "step_0"});
+    CHECK(job_of("SLURM_JOB_ID=4711") == "12 0");
+    details.cgroup = cgroup_of({"user.slice"});
+    CHECK(job_of("SLURM_JOB_ID=4711") == " ");
+}
+
+TEST_CASE("a path that no program of ours sends is none") {
+    process_details wrong{};
+    std::memset(&wrong, 0xff, sizeof(wrong));
+    ProcessIdentity identity;
+    take(identity, process_identity{}, &wrong);
+    CHECK(identity.container.empty());
+    CHECK(identity.slurm_job_id.empty());
+}
+
 TEST_CASE("texts of a record end at their NUL or their size, and are valid") {
     process_identity record{};
     std::memset(record.comm, 'x', sizeof(record.comm));
-    std::memset(record.cgroup, 'y', sizeof(record.cgroup));
-    std::memset(record.cgroup_parent, 'z', sizeof(record.cgroup_parent));
     ProcessIdentity identity;
     take(identity, record);
     CHECK(identity.comm == std::string(PROCESS_COMM_BYTES, 'x'));
-    CHECK(identity.container.empty());
 
     fill(record.comm, std::string_view("a\xff\n\0rest", 8));
     take(identity, record);

@@ -55,8 +55,10 @@ TEST_CASE("accesses are counted by device, operation, size, origin and process")
     }
     aggregator.on_record(access(4, 0, 0, "0001:00:01.2"));
     const std::string container(64, 'a');
-    aggregator.on_record(
-        by(pcie_nobody, identity_of("nvidia-smi", 6, "docker-" + container + ".scope"), access(4)));
+    process_details details{};
+    const std::string scope = "docker-" + container + ".scope";
+    details.cgroup = cgroup_of({"system.slice", scope});
+    aggregator.on_record(by(pcie_nobody, identity_of("nvidia-smi", 6), access(4)), &details);
     const auto accesses =
         values_of(aggregator.families().snapshots(), "pcie_config_accesses_total");
     CHECK(accesses.size() == 14);
