@@ -316,7 +316,7 @@ Result<std::string> App::render(metrics::Format format) {
     families.push_back(metrics::log_family(log::lines_lost()));
     append(metrics::discovery_families(
         {std::chrono::duration<double>(discovery_->progress().since_last_round()).count(),
-         discovery_->progress().slow_files()}));
+         discovery_->progress().slow_files(), discovery_->progress().unreadable_processes()}));
     ebpf::Features features = features_;
     if (const auto measured = calibration_->measured()) {
         features.list.push_back(measured->feature);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "exporter/base/log.h"
 
@@ -55,11 +56,13 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
     if (!mappings) {
         return tl::unexpected(mappings.error());
     }
-    discovery->kernel_.mappings = std::move(*mappings);
+    discovery->kernel_.list = std::move(*mappings);
+    discovery->kernel_.mappings =
+        std::make_unique<processes::MappingReader>(*discovery->kernel_.list);
     discovery->kernel_.grace_period = ebpf::GracePeriod::open();
-    discovery->named_ = std::make_unique<NamedFiles>(*discovery->kernel_.mappings);
+    discovery->named_ = std::make_unique<NamedFiles>(*discovery->kernel_.list);
     const Fd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
-    if (const auto own = discovery->kernel_.mappings->identify(self.get()); self && !own) {
+    if (const auto own = discovery->kernel_.list->identify(self.get()); self && !own) {
         log::error(
             "process ids of the host are not visible: run the exporter in the host's PID namespace "
             "(--pid=host, hostPID)",
@@ -68,8 +71,7 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
             "process ids of the host are not visible, so processes cannot be identified: run the "
             "exporter with --pid=host or hostPID: true");
     }
-    discovery->openings_.opener =
-        std::make_unique<processes::FileOpener>(*discovery->kernel_.mappings);
+    discovery->openings_.opener = std::make_unique<processes::FileOpener>(*discovery->kernel_.list);
     auto events = ebpf::MmapEvents::open();
     if (events) {
         discovery->kernel_.events = std::move(*events);
@@ -97,11 +99,13 @@ bool Discovery::wanted(std::string_view name) const {
 }
 
 void Discovery::run(const std::stop_token &stop) {
+    openings_.turn_until = Clock::now() + turn;
     look_at_all(true);
     const auto ready_at = Clock::now() + seconds(5);  // at the latest; slow files may take longer
     auto rescan_at = Clock::now() + settings_.rescan_interval;
     auto look_after_loss_at = Clock::now();
     while (!stop.stop_requested()) {
+        openings_.turn_until = Clock::now() + turn;
         rounds_until_ = std::max(rounds_until_, Clock::now()) + between_rounds;
         progress_.come_round();
         hear_of_mappings();
@@ -112,6 +116,7 @@ void Discovery::run(const std::stop_token &stop) {
             progress_.first_look_is_over();
         }
         openings_.opener->rest(seconds(10));
+        kernel_.mappings->rest(seconds(10));
         make_changes();
         const auto now = Clock::now();
         if (now >= rescan_at) {
@@ -134,8 +139,12 @@ void Discovery::run(const std::stop_token &stop) {
 }
 
 void Discovery::sleep(Clock::time_point rescan_at) {
+    const bool is_due = std::ranges::any_of(
+        openings_.keys, [this](const Key &key) { return known_.at(key).awaits_turn; });
     const bool has_work = !openings_.keys.empty() || !news_.processes.empty() || news_.missed_some;
-    const auto until = Clock::now() + (has_work ? next_round : next_idle_round);
+    const auto until = Clock::now() + (is_due     ? Clock::duration::zero()
+                                       : has_work ? next_round
+                                                  : next_idle_round);
     sleeper_.sleep(rounds_until_ - rounds_at_once * between_rounds, std::min(until, rescan_at),
                    kernel_.events ? kernel_.events->readiness() : -1);
 }
@@ -158,11 +167,20 @@ void Discovery::hear_of_mappings() {
 // Processes without failed files come first.
 void Discovery::look_at_changed() {
     openings_.patience = patience_in_round;
+    if (!news_.silent.empty() && Clock::now() >= look_at_silent_at_) {
+        look_at_silent_at_ = Clock::now() + next_idle_round;
+        news_.processes.merge(news_.silent);
+        news_.silent.clear();
+    }
     if (news_.processes.empty()) {
         return;
     }
     forget_changed();
     std::vector<std::uint32_t> order(news_.processes.begin(), news_.processes.end());
+    turns_.forget();
+    if (!turns_.is_even()) {
+        std::ranges::stable_sort(order, {}, [this](std::uint32_t tgid) { return spent_on(tgid); });
+    }
     std::ranges::stable_partition(order,
                                   [this](std::uint32_t tgid) { return !failures_.has(tgid); });
     news_.processes.clear();
@@ -175,22 +193,43 @@ void Discovery::look_at_changed() {
             news_.processes.insert(tgid);
         }
     }
+    progress_.note_unreadable_processes(kernel_.mappings->left_alone());
 }
 
 void Discovery::look_at(std::uint32_t tgid) {
     const auto mappings = kernel_.mappings->read(tgid);
+    if (!mappings && mappings.error().code == ETIMEDOUT) {
+        news_.silent.insert(tgid);
+        complain_of(tgid, mappings.error());
+        return;
+    }
     if (mappings) {
         hear_of_mappings();  // when each of them was made
         consider_all(*mappings);
     }
     news_.mapped_at.erase(news_.mapped_at.lower_bound({tgid, ""}),
                           news_.mapped_at.lower_bound({tgid + 1, ""}));
-    if (mappings) {
+    if (!mappings) {
+        complain_of(tgid, mappings.error());
+    }
+}
+
+void Discovery::note_unreadable() {
+    const std::size_t processes = kernel_.mappings->left_alone();
+    progress_.note_unreadable_processes(processes);
+    if (processes == 0) {
         return;
     }
+    if (const auto more = lines_.due("processes keep their mappings locked")) {
+        log::warn("processes keep their mappings locked: what only they use is not attached to",
+                  {{"processes", std::to_string(processes)}, {"more_since_last_line", *more}});
+    }
+}
+
+void Discovery::complain_of(std::uint32_t tgid, const Error &error) {
     if (const auto more = lines_.due("cannot read the mappings of a process")) {
         log::warn("cannot read the mappings of a process", {{"pid", std::to_string(tgid)},
-                                                            {"reason", mappings.error().message},
+                                                            {"reason", error.message},
                                                             {"more_since_last_line", *more}});
     }
 }
@@ -229,12 +268,13 @@ void Discovery::look_at_all(bool timed) {
     news_.missed_some = false;
     openings_.patience = patience_in_round;
     forget_changed();
-    const auto mappings = kernel_.mappings->read(std::nullopt);
+    const auto mappings = kernel_.mappings->read_all();
     if (!mappings) {
         log::warn("cannot read the mappings of all processes",
                   {{"reason", mappings.error().message}});
         return;
     }
+    note_unreadable();
     failures_.begin_look();
     if (timed) {
         failures_.begin_rescan();
@@ -287,6 +327,7 @@ void Discovery::offer_again(Attacher &attacher) {
     forget_changed();
     failures_.begin_rescan();
     openings_.patience = patience_in_round;
+    openings_.turn_until = Clock::time_point::max();
     for (auto &[key, known] : known_) {
         if (key.first != &attacher || !known.settled) {
             continue;

@@ -25,10 +25,12 @@
 #include "exporter/discovery/named_files.h"
 #include "exporter/discovery/progress.h"
 #include "exporter/discovery/sleeper.h"
+#include "exporter/discovery/turns.h"
 #include "exporter/ebpf/grace_period.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/mmap_events.h"
 #include "exporter/processes/file_opener.h"
+#include "exporter/processes/mapping_reader.h"
 
 namespace gpusnoop::discovery {
 
@@ -36,8 +38,8 @@ namespace gpusnoop::discovery {
 // (ebpf::MappingList), and offers each wanted file to its attachers once. A slow rescan of all
 // processes finds the mappings that the events missed, and the files that no process maps any more.
 //
-// It does not wait for files that others own (FileOpener), and the mappings of one process delay
-// others by milliseconds only.
+// It does not wait for files that others own (FileOpener), nor for processes that keep their
+// mappings locked (MappingReader). The mappings of one process delay others by milliseconds only.
 class Discovery {
 public:
     struct Settings {
@@ -79,6 +81,10 @@ private:
     using Clock = std::chrono::steady_clock;
     using Key = std::pair<Attacher *, FileId>;
     static constexpr int rescans_before_letting_go = 2;
+    // How long files are offered to attachers before new processes are looked at again.
+    static constexpr std::chrono::milliseconds turn{50};
+    // The user of a process that is gone.
+    static constexpr std::uint32_t unknown_user = UINT32_MAX;
 
     // The state of a wanted file.
     struct Known {
@@ -97,6 +103,7 @@ private:
         std::unique_ptr<processes::FileOpener::Opening> opening;
         std::optional<ebpf::Mapping> last;  // the mapping that was opened
         std::optional<ebpf::Mapping> next;  // another mapping to open it by
+        bool awaits_turn = false;           // `next` is to be opened when others had their turn
         Clock::time_point not_before{};     // the next try is not earlier
         std::uint32_t failed_for = 0;       // the only process that must wait; 0: all
 
@@ -138,6 +145,9 @@ private:
                                               const Known &known) const;
     void begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known);
     [[nodiscard]] bool is_opening() const;
+    void await_turn(const Key &key, Known &known, const ebpf::Mapping &mapping);
+    [[nodiscard]] Clock::duration spent_on(std::uint32_t tgid) const;
+    [[nodiscard]] std::vector<Key> openings_in_turn() const;
     void go_on_opening();
     void finish_opening();
     void advance(const Key &key, Known &known, std::chrono::milliseconds patience);
@@ -151,12 +161,15 @@ private:
     [[nodiscard]] bool must_wait_for(const FileId &id);
     void settle(Known &known, const ebpf::Mapping &mapping);
     void count_slow_files();
+    void note_unreadable();
+    void complain_of(std::uint32_t tgid, const Error &error);
     void complain(std::string_view what, const ebpf::Mapping &mapping, const Error &error);
 
     Settings settings_;
     std::vector<Attacher *> attachers_;
     struct Kernel {
-        std::unique_ptr<ebpf::MappingList> mappings;
+        std::unique_ptr<ebpf::MappingList> list;
+        std::unique_ptr<processes::MappingReader> mappings;  // reads the list
         std::unique_ptr<ebpf::MmapEvents> events;
         std::unique_ptr<ebpf::GracePeriod> grace_period;
     };
@@ -168,15 +181,21 @@ private:
         std::unique_ptr<processes::FileOpener> opener;
         std::set<Key> keys;  // of files that have not answered yet, or are tried again later
         Clock::duration patience{};  // for files that do not answer at once, in this round
+        // When files of others get their turn: attachers can take seconds for a file.
+        Clock::time_point turn_until{};
     };
     Openings openings_;
     struct News {
         std::set<std::uint32_t> processes;  // that map something new
+        // The same, but they did not answer.
+        std::set<std::uint32_t> silent;
         // When each of them first mapped a file of that name, as far as it was not looked at yet.
         std::map<std::pair<std::uint32_t, std::string>, std::chrono::nanoseconds> mapped_at;
         bool missed_some = false;
     };
     News news_;
+    Clock::time_point look_at_silent_at_{};
+    Turns turns_;
     FailedFiles failures_;
     LineLimit lines_;
     FoundLibraries found_;

@@ -7,6 +7,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/discovery/discovery.h"
+#include "exporter/processes/proc.h"
 
 namespace gpusnoop::discovery {
 
@@ -129,7 +130,7 @@ Result<std::string> Discovery::path_of(const ebpf::Mapping &mapping, const Known
     if (!known.path.empty()) {
         return known.path;
     }
-    return mapping.is_by_process() ? processes::mapped_path(mapping)
+    return mapping.is_by_process() ? kernel_.mappings->path_of(mapping)
                                    : Result<std::string>(named_->path(mapping.file));
 }
 
@@ -138,6 +139,11 @@ void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Know
         postpone(key, known, mapping, before_next_wait);
         return;
     }
+    if (Clock::now() >= openings_.turn_until) {
+        await_turn(key, known, mapping);
+        return;
+    }
+    known.awaits_turn = false;
     auto path = path_of(mapping, known);
     const Library named{mapping.file, {}, mapping.name, path.value_or(""), mapping.is_program};
     if (is_excluded(key, known, mapping, named)) {
@@ -153,17 +159,54 @@ void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Know
 }
 
 bool Discovery::is_opening() const {
-    return std::ranges::any_of(
-        openings_.keys, [this](const Key &key) { return known_.at(key).opening != nullptr; });
+    return std::ranges::any_of(openings_.keys, [this](const Key &key) {
+        const Known &known = known_.at(key);
+        return known.opening != nullptr || known.awaits_turn;
+    });
+}
+
+void Discovery::await_turn(const Key &key, Known &known, const ebpf::Mapping &mapping) {
+    postpone(key, known, mapping, Clock::duration::zero());
+    known.awaits_turn = true;
+}
+
+Discovery::Clock::duration Discovery::spent_on(std::uint32_t tgid) const {
+    if (turns_.is_even() || tgid == 0) {
+        return Clock::duration::zero();
+    }
+    return turns_.spent_by(processes::user_of(tgid).value_or(unknown_user));
+}
+
+// Files of users that have taken the least time come first.
+std::vector<Discovery::Key> Discovery::openings_in_turn() const {
+    std::vector<std::pair<Clock::duration, Key>> order;
+    for (const Key &key : openings_.keys) {
+        const Known &known = known_.at(key);
+        const std::uint32_t tgid = known.opening ? known.opening->mapping().tgid
+                                   : known.next  ? known.next->tgid
+                                                 : 0;
+        order.emplace_back(spent_on(tgid), key);
+    }
+    std::ranges::stable_sort(order, {}, [](const auto &one) { return one.first; });
+    std::vector<Key> keys;
+    for (const auto &[spent, key] : order) {
+        keys.push_back(key);
+    }
+    return keys;
 }
 
 void Discovery::go_on_opening() {
-    for (const Key &key : std::vector<Key>(openings_.keys.begin(), openings_.keys.end())) {
+    openings_.turn_until = Clock::now() + turn;
+    for (const Key &key : openings_in_turn()) {
+        if (Clock::now() >= openings_.turn_until) {
+            return;
+        }
         Known &known = known_[key];
         if (known.opening) {
             advance(key, known, milliseconds(0));
         } else if (Clock::now() >= known.not_before) {
             openings_.keys.erase(key);
+            known.awaits_turn = false;
             if (const auto next = std::exchange(known.next, std::nullopt)) {
                 begin_to_open(*next, key, known);
             }
@@ -176,7 +219,8 @@ void Discovery::finish_opening() {
     const auto until = Clock::now() + patience_of_changes;
     const auto answers = [this](const Key &key) {
         const Known &known = known_.at(key);
-        return known.opening && processes::always_answers(known.opening->mapping().file_system);
+        return known.awaits_turn ||
+               (known.opening && processes::always_answers(known.opening->mapping().file_system));
     };
     while (std::ranges::any_of(openings_.keys, answers) && Clock::now() < until) {
         std::this_thread::sleep_for(milliseconds(1));
@@ -197,7 +241,12 @@ void Discovery::advance(const Key &key, Known &known, milliseconds patience) {
     const auto opening = std::move(known.opening);
     openings_.keys.erase(key);
     if (*file) {
+        const auto offered = Clock::now();
         offer(key, known, *opening, std::move(**file));
+        if (const auto took = Clock::now() - offered;
+            took >= turn && opening->mapping().tgid != 0) {
+            turns_.spend(processes::user_of(opening->mapping().tgid).value_or(unknown_user), took);
+        }
     } else {
         refuse(key, known, opening->mapping(), file->error());
     }

@@ -21,6 +21,7 @@ public:
     // Before the thread starts: discovery cannot work.
     void note_problem(std::string problem) { problem_ = std::move(problem); }
     void note_slow_files(std::uint64_t files) { slow_files_ = files; }
+    void note_unreadable_processes(std::uint64_t processes) { unreadable_processes_ = processes; }
 
     // For any thread.
     [[nodiscard]] bool is_ready() const { return is_ready_; }
@@ -33,6 +34,8 @@ public:
     [[nodiscard]] const std::string &problem() const { return problem_; }
     // Files that are not attached to because they did not answer.
     [[nodiscard]] std::uint64_t slow_files() const { return slow_files_; }
+    // Processes whose mappings could not be read, as they keep them locked.
+    [[nodiscard]] std::uint64_t unreadable_processes() const { return unreadable_processes_; }
 
     // False: the time is over.
     bool wait_until_ready(std::chrono::milliseconds most) { return wait(is_ready_, most); }
@@ -50,6 +53,7 @@ private:
 
     std::atomic<Clock::rep> last_round_ = Clock::now().time_since_epoch().count();
     std::atomic<std::uint64_t> slow_files_ = 0;
+    std::atomic<std::uint64_t> unreadable_processes_ = 0;
     std::atomic<bool> is_ready_ = false;
     std::string problem_;
     std::mutex mutex_;

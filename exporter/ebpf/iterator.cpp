@@ -1,6 +1,7 @@
 #include "exporter/ebpf/iterator.h"
 
 #include <bpf/bpf.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -8,6 +9,19 @@
 #include <vector>
 
 namespace gpusnoop::ebpf {
+
+namespace {
+
+int link_one(int program, std::uint32_t tgid) {
+    bpf_iter_link_info info{};
+    info.task.pid = tgid;
+    LIBBPF_OPTS(bpf_link_create_opts, options);
+    options.iter_info = &info;
+    options.iter_info_len = sizeof(info);
+    return bpf_link_create(program, 0, BPF_TRACE_ITER, &options);
+}
+
+}  // namespace
 
 Result<Fd> link_iterator(int program) {
     const int link = bpf_link_create(program, 0, BPF_TRACE_ITER, nullptr);
@@ -18,16 +32,16 @@ Result<Fd> link_iterator(int program) {
 }
 
 Result<Fd> link_iterator_of(int program, std::uint32_t tgid) {
-    bpf_iter_link_info info{};
-    info.task.pid = tgid;
-    LIBBPF_OPTS(bpf_link_create_opts, options);
-    options.iter_info = &info;
-    options.iter_info_len = sizeof(info);
-    const int link = bpf_link_create(program, 0, BPF_TRACE_ITER, &options);
+    const int link = link_one(program, tgid);
     if (link == -ESRCH) {
         return fail_errno("attach a BPF iterator", ESRCH);
     }
     return link < 0 ? link_iterator(program) : Fd(link);
+}
+
+bool can_iterate_over_one(int program) {
+    const Fd link(link_one(program, static_cast<std::uint32_t>(::getpid())));
+    return static_cast<bool>(link);
 }
 
 Result<> read_iterator(int link, std::size_t record_bytes,

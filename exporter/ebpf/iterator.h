@@ -17,6 +17,9 @@ Result<Fd> link_iterator(int program);
 // and before, all of them. Fails with ESRCH if there is no such process.
 Result<Fd> link_iterator_of(int program, std::uint32_t tgid);
 
+// Whether the kernel walks only that one.
+[[nodiscard]] bool can_iterate_over_one(int program);
+
 // Runs an iterator once, and calls `use` for each record of its output; all records have one size.
 // `link` is a descriptor of the iterator's link. Errors: an error of the kernel, or an incomplete
 // record at the end.

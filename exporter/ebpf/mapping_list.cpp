@@ -72,22 +72,46 @@ Result<std::unique_ptr<MappingList>> MappingList::open() {
     if (!program->skeleton) {
         return fail_errno("load the BPF program that lists mappings");
     }
-    return std::unique_ptr<MappingList>(new MappingList(std::move(program)));
+    std::unique_ptr<MappingList> list(new MappingList(std::move(program)));
+    list->can_list_one_ =
+        can_iterate_over_one(bpf_program__fd(list->program_->skeleton->progs.mapping_list));
+    return list;
 }
 
-Result<std::vector<Mapping>> MappingList::read(std::optional<std::uint32_t> tgid) {
+Result<Fd> MappingList::iterate(std::optional<std::uint32_t> tgid) {
     const std::uint32_t only = tgid.value_or(0);
     program_->skeleton->bss->only_tgid = static_cast<int>(only);
     const int program = bpf_program__fd(program_->skeleton->progs.mapping_list);
     const auto link = only == 0 ? link_iterator(program) : link_iterator_of(program, only);
     if (!link) {
-        return link.error().code == ESRCH ? Result<std::vector<Mapping>>()
-                                          : fail_in("list mappings", link.error());
+        return fail_in("list mappings", link.error());
+    }
+    Fd iterator(bpf_iter_create(link->get()));
+    if (!iterator) {
+        return fail_errno("list mappings");
+    }
+    return iterator;
+}
+
+std::size_t MappingList::take(std::span<const std::byte> bytes, std::vector<Mapping> &mappings) {
+    std::size_t taken = 0;
+    for (; bytes.size() - taken >= sizeof(mapping_record); taken += sizeof(mapping_record)) {
+        mappings.push_back(
+            to_mapping(*decode<mapping_record>(bytes.subspan(taken, sizeof(mapping_record)))));
+    }
+    return taken;
+}
+
+Result<std::vector<Mapping>> MappingList::read(std::uint32_t tgid) {
+    program_->skeleton->bss->only_tgid = static_cast<int>(tgid);
+    const auto link =
+        link_iterator_of(bpf_program__fd(program_->skeleton->progs.mapping_list), tgid);
+    if (!link) {
+        return fail_in("list mappings", link.error());
     }
     std::vector<Mapping> mappings;
-    const auto read = read_iterator(link->get(), sizeof(mapping_record), [&](auto bytes) {
-        mappings.push_back(to_mapping(*decode<mapping_record>(bytes)));
-    });
+    const auto read = read_iterator(link->get(), sizeof(mapping_record),
+                                    [&](auto bytes) { take(bytes, mappings); });
     if (!read) {
         return tl::unexpected(read.error());
     }

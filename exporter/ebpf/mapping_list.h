@@ -2,12 +2,15 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "exporter/base/fd.h"
 #include "exporter/base/file_id.h"
 #include "exporter/base/file_state.h"
 #include "exporter/base/result.h"
@@ -39,22 +42,32 @@ public:
     MappingList(const MappingList &) = delete;
     MappingList &operator=(const MappingList &) = delete;
 
-    // Of one process, or of all processes except the exporter's own children. A process that has
-    // ended has no mappings.
-    Result<std::vector<Mapping>> read(std::optional<std::uint32_t> tgid);
+    // Begins to list one process, or all processes except the exporter's own children. Reading from
+    // the descriptor lists them; take() takes what was read. A read can wait for a lock that a
+    // process holds: see processes::MappingReader. One list at a time. ESRCH: there is no such
+    // process.
+    Result<Fd> iterate(std::optional<std::uint32_t> tgid);
+    // Appends the mappings at the front of `bytes`, and returns how many bytes they took.
+    static std::size_t take(std::span<const std::byte> bytes, std::vector<Mapping> &mappings);
+    // Since Linux 6.1 the kernel can walk one process only. Before, it walks all of them for one.
+    [[nodiscard]] bool can_list_one() const { return can_list_one_; }
 
     // The identity of an open file, as its mappings would show it. (fstat does not show it: it
     // returns the overlay's inode.)
     Result<FileId> identify(int fd);
 
-    // Of the file that a process has mapped at the address.
+    // Of the file that a process has mapped at the address: the exporter, or a child of it.
     Result<FileId> identify(std::uint32_t tgid, std::uint64_t address);
     Result<Mapping> find(std::uint32_t tgid, std::uint64_t address);
 
 private:
     struct Program;
     explicit MappingList(std::unique_ptr<Program> program);
+    // Only of processes that hold no lock for long: the exporter and its children.
+    Result<std::vector<Mapping>> read(std::uint32_t tgid);
+
     std::unique_ptr<Program> program_;
+    bool can_list_one_ = false;
 };
 
 }  // namespace gpusnoop::ebpf

@@ -241,8 +241,14 @@ std::vector<MetricFamily> discovery_families(const DiscoveryState &state) {
                  "Files in use that are not attached to, as their file system did not answer; they "
                  "are tried again at each rescan.",
                  MetricType::Gauge);
+    Builder unreadable(
+        "discovery_unreadable_processes",
+        "Processes whose mappings were not listed within 100 ms, as they keep them "
+        "locked; they are tried again, and libraries that only they use wait for it.",
+        MetricType::Gauge);
     return {age.add({}, state.seconds_since_round).take(),
-            slow.add({}, static_cast<double>(state.slow_files)).take()};
+            slow.add({}, static_cast<double>(state.slow_files)).take(),
+            unreadable.add({}, static_cast<double>(state.unreadable_processes)).take()};
 }
 
 MetricFamily feature_family(const ebpf::Features &features) {

@@ -30,6 +30,7 @@ prometheus::MetricFamily log_family(std::uint64_t lines_lost);
 struct DiscoveryState {
     double seconds_since_round = 0;
     std::uint64_t slow_files = 0;
+    std::uint64_t unreadable_processes = 0;
 };
 std::vector<prometheus::MetricFamily> discovery_families(const DiscoveryState &state);
 

@@ -96,9 +96,18 @@ Result<std::string> path_in_maps(const ebpf::Mapping &mapping) {
 
 }  // namespace
 
+std::string mapped_link(const ebpf::Mapping &mapping) {
+    return "/proc/" + std::to_string(mapping.tid) + "/map_files/" + hexadecimal(mapping.start) +
+           "-" + hexadecimal(mapping.end);
+}
+
+Result<std::string> path_in_link(std::string_view link) {
+    const std::string path = without_mark(link);
+    return path.starts_with('/') ? Result<std::string>(path) : fail("it has no path", EACCES);
+}
+
 Result<std::string> mapped_path(const ebpf::Mapping &mapping) {
-    const std::string link = "/proc/" + std::to_string(mapping.tid) + "/map_files/" +
-                             hexadecimal(mapping.start) + "-" + hexadecimal(mapping.end);
+    const std::string link = mapped_link(mapping);
     std::array<char, 4096> bytes;
     const ssize_t size = ::readlink(link.c_str(), bytes.data(), bytes.size());
     if (size < 0 && (errno == EACCES || errno == EPERM)) {
@@ -107,8 +116,7 @@ Result<std::string> mapped_path(const ebpf::Mapping &mapping) {
     if (size < 0) {
         return errno == ENOENT ? fail("the mapping is gone", ESRCH) : fail_errno("read " + link);
     }
-    const std::string path = without_mark({bytes.data(), static_cast<std::size_t>(size)});
-    return path.starts_with('/') ? Result<std::string>(path) : fail("it has no path", EACCES);
+    return path_in_link({bytes.data(), static_cast<std::size_t>(size)});
 }
 
 // Asks for the kernel's own link to the file, which is right even after the path was replaced or
@@ -121,8 +129,7 @@ Result<> FileOpener::ask_to_open(Opening &opening) {
         return opening.reader_->open(opening.again_);
     }
     if (opening.way_ == 0) {
-        return opening.reader_->open("", process + "/map_files/" + hexadecimal(mapping.start) +
-                                             "-" + hexadecimal(mapping.end));
+        return opening.reader_->open("", mapped_link(mapping));
     }
     if (!opening.path_) {
         return tl::unexpected(opening.path_.error());

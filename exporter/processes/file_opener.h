@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -124,8 +125,12 @@ private:
 // program.
 [[nodiscard]] bool always_answers(std::uint32_t file_system);
 
-// The path of the mapped file as /proc shows it: from the exporter's root if the file can be
-// reached from there, else from the root of the process's mount namespace.
+// The kernel's own link to the mapped file.
+[[nodiscard]] std::string mapped_link(const ebpf::Mapping &mapping);
+// The path of the mapped file as that link shows it: from the exporter's root if the file can be
+// reached from there, else from the root of the process's mount namespace. EACCES: it has none.
+[[nodiscard]] Result<std::string> path_in_link(std::string_view link);
+// Both in one, which waits for a process that keeps its mappings locked: see MappingReader.
 [[nodiscard]] Result<std::string> mapped_path(const ebpf::Mapping &mapping);
 
 }  // namespace gpusnoop::processes

@@ -189,6 +189,18 @@ Result<> ForeignReader::read_memory(std::uint32_t tgid, std::uint64_t address, s
     return ask(reader::read_memory_job);
 }
 
+Result<> ForeignReader::read_link(std::string_view path) {
+    if (path.size() >= sizeof(shared_->path)) {
+        return fail_errno("read a link", ENAMETOOLONG);
+    }
+    shared_->path[path.copy(shared_->path, path.size())] = '\0';
+    return ask(reader::read_link_job);
+}
+
+Result<> ForeignReader::read_on(int fd) {
+    return ask(reader::read_on_job, fd);
+}
+
 std::optional<ForeignReader::Answer> ForeignReader::wait(std::chrono::milliseconds most) {
     const auto until = std::chrono::steady_clock::now() + most;
     pollfd readable{socket_.get(), POLLIN, 0};

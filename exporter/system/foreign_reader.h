@@ -74,6 +74,11 @@ public:
     [[nodiscard]] Result<> close();
     // Memory of a process into buffer(); the number is how many bytes there are. 64 KiB at most.
     [[nodiscard]] Result<> read_memory(std::uint32_t tgid, std::uint64_t address, std::size_t size);
+    // Where a symbolic link leads, into buffer(); the number is how many bytes that has.
+    [[nodiscard]] Result<> read_link(std::string_view path);
+    // What a descriptor gives at its next read, into buffer(); the number is how many bytes there
+    // are, 0 at its end.
+    [[nodiscard]] Result<> read_on(int fd);
 
     // Empty: no answer yet. If the child has ended: an answer with the error EPIPE.
     [[nodiscard]] std::optional<Answer> wait(std::chrono::milliseconds most);

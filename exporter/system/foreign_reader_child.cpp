@@ -127,16 +127,30 @@ int make_copy(Open &open, Shared &shared, int &copy) {
     return error;
 }
 
+int got(ssize_t bytes, Shared &shared) {
+    if (bytes < 0) {
+        return errno;
+    }
+    shared.number = static_cast<std::uint64_t>(bytes);
+    return 0;
+}
+
 int read_memory(Shared &shared) {
     iovec local{shared.buffer, shared.size};
     iovec remote{reinterpret_cast<void *>(shared.address), shared.size};
-    const ssize_t got =
-        ::process_vm_readv(static_cast<pid_t>(shared.tgid), &local, 1, &remote, 1, 0);
-    if (got < 0) {
-        return errno;
-    }
-    shared.number = static_cast<std::uint64_t>(got);
-    return 0;
+    return got(::process_vm_readv(static_cast<pid_t>(shared.tgid), &local, 1, &remote, 1, 0),
+               shared);
+}
+
+int read_on(int fd, Shared &shared) {
+    const int error = got(::read(fd, shared.buffer, sizeof(shared.buffer)), shared);
+    ::close(fd);
+    return error;
+}
+
+int read_link(Shared &shared) {
+    auto *const text = reinterpret_cast<char *>(shared.buffer);
+    return got(::readlink(shared.path, text, sizeof(shared.buffer)), shared);
 }
 
 // The descriptor that comes with the question, or -1. Ends the child when the parent ends.
@@ -232,6 +246,12 @@ void run(int socket, Shared &shared) {
                 break;
             case read_memory_job:
                 shared.error = read_memory(shared);
+                break;
+            case read_on_job:
+                shared.error = read_on(given, shared);
+                break;
+            case read_link_job:
+                shared.error = read_link(shared);
                 break;
             default:
                 shared.error = ENOSYS;

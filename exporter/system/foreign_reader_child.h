@@ -14,6 +14,8 @@ constexpr std::uint32_t take_job = 3;
 constexpr std::uint32_t copy_job = 4;
 constexpr std::uint32_t read_memory_job = 5;
 constexpr std::uint32_t close_job = 6;
+constexpr std::uint32_t read_on_job = 7;
+constexpr std::uint32_t read_link_job = 8;
 
 // The most bytes copied of one file, with and without its code: enough for the largest libraries in
 // use.

@@ -17,6 +17,7 @@
 
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/mmap_events.h"
+#include "exporter/processes/mapping_reader.h"
 #include "exporter/processes/open_mapped.h"
 #include "exporter/system/machine.h"
 #include "tests/harness/exporter.h"
@@ -62,10 +63,11 @@ TEST_CASE("an executable mapping is listed with its file, offset and name", "[ke
     require_bpf();
     auto list = ebpf::MappingList::open();
     REQUIRE(list.has_value());
+    processes::MappingReader reader(**list);
     Mapped mapped;
     mapped.map();
     for (const auto of : {std::optional(own_pid()), std::optional<std::uint32_t>()}) {
-        const auto all = (*list)->read(of);
+        const auto all = of ? reader.read(*of) : reader.read_all();
         REQUIRE(all.has_value());
         const auto found = std::ranges::find_if(*all, [&](const ebpf::Mapping &one) {
             return one.tgid == own_pid() &&
@@ -93,7 +95,7 @@ TEST_CASE("a process that is gone has no mappings", "[kernel]") {
     Process brief({"true"});
     const auto pid = static_cast<std::uint32_t>(brief.pid());
     brief.wait();
-    const auto none = (*list)->read(pid);
+    const auto none = processes::MappingReader(**list).read(pid);
     REQUIRE(none.has_value());
     CHECK(none->empty());
 }
@@ -104,7 +106,7 @@ TEST_CASE("a mapped file is opened even after its path was replaced", "[kernel]"
     REQUIRE(list.has_value());
     Mapped mapped;
     mapped.map();
-    const auto all = (*list)->read(own_pid());
+    const auto all = processes::MappingReader(**list).read(own_pid());
     REQUIRE(all.has_value());
     const auto found = std::ranges::find(*all, "libmapped.so.7", &ebpf::Mapping::name);
     REQUIRE(found != all->end());

@@ -17,6 +17,7 @@
 #include "exporter/ebpf/pins.h"
 #include "exporter/http/listener.h"
 #include "exporter/probes/cuda/settings.h"
+#include "exporter/processes/mapping_reader.h"
 #include "exporter/processes/open_mapped.h"
 #include "exporter/system/capabilities.h"
 
@@ -68,7 +69,7 @@ std::vector<Finding> examine_processes(const config::Config &config) {
         return {
             {"processes", Verdict::fail, with_hint(list.error(), {CAP_BPF, CAP_PERFMON}), costs}};
     }
-    const auto mappings = (*list)->read(std::nullopt);
+    const auto mappings = processes::MappingReader(**list).read_all();
     const Fd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     const auto own = (*list)->identify(self.get());
     if (!mappings || !own) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "exporter/processes/mapping_reader.h"
 #include "exporter/symbols/stacks/patient_reader.h"
 #include "exporter/symbols/stacks/process_memory.h"
 
@@ -21,10 +22,10 @@ std::string program_of(std::uint32_t tgid) {
 class KernelMappedFiles : public MappedFiles {
 public:
     explicit KernelMappedFiles(std::unique_ptr<ebpf::MappingList> mappings)
-        : mappings_(std::move(mappings)), opener_(*mappings_) {}
+        : list_(std::move(mappings)), mappings_(*list_), opener_(*list_) {}
 
     Result<std::vector<ebpf::Mapping>> list(std::uint32_t tgid) override {
-        return mappings_->read(tgid);
+        return mappings_.read(tgid);
     }
     Result<processes::MappedFile> open_file(const ebpf::Mapping &mapping) override {
         return opener_.open(mapping, ForeignReader::Part::symbols);
@@ -46,6 +47,7 @@ public:
         return reader_.copy_text(tgid, path);
     }
     void rest() override {
+        mappings_.rest(std::chrono::seconds(0));
         opener_.rest(std::chrono::seconds(0));
         reader_.rest();
     }
@@ -57,13 +59,14 @@ private:
         if (file_system != overlay) {
             return processes::always_answers(file_system);
         }
-        const auto mappings = mappings_->read(tgid);
+        const auto mappings = mappings_.read(tgid);
         return mappings && std::ranges::any_of(*mappings, [](const ebpf::Mapping &mapping) {
                    return mapping.is_program && processes::always_answers(mapping.file_system);
                });
     }
 
-    std::unique_ptr<ebpf::MappingList> mappings_;
+    std::unique_ptr<ebpf::MappingList> list_;
+    processes::MappingReader mappings_;
     processes::FileOpener opener_;
     PatientReader reader_;
 };

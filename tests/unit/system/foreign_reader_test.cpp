@@ -181,3 +181,25 @@ TEST_CASE("what is closed while foreign readers start is closed in them, too, af
     }
     CHECK(open_yet == 0);
 }
+
+TEST_CASE("a foreign reader reads on from a descriptor, and its end can be told from an error") {
+    const auto child = reader();
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    const Fd read(ends[0]);
+    Fd write(ends[1]);
+    REQUIRE(::write(write.get(), "text", 4) == 4);
+    const auto first = answer_of(*child, child->read_on(read.get()));
+    CHECK(first.error == 0);
+    CHECK(first.number == 4);
+    CHECK(std::memcmp(child->buffer().data(), "text", 4) == 0);
+    REQUIRE(child->read_on(read.get()).has_value());
+    CHECK_FALSE(child->wait(50ms).has_value());  // nothing is there
+    write = Fd();
+    const auto end = child->wait(20s);
+    REQUIRE(end.has_value());
+    CHECK(end->error == 0);
+    CHECK(end->number == 0);
+    const Fd closed(::open("/", O_PATH | O_CLOEXEC));
+    CHECK(answer_of(*child, child->read_on(closed.get())).error == EBADF);
+}
