@@ -29,19 +29,32 @@ public:
     // The driver reuses handles after their module was unloaded: the latest name counts. True: the
     // name was asked for, so launches wait for it.
     bool set_name(std::uint64_t handle, std::string name, std::uint64_t at_ns);
-    // The answer to a request. True: as above. False: the kernel was given up meanwhile.
-    bool on_found(std::uint64_t kernel, std::string name);
+
+    // What to ask for a kernel's name, and what the answer needs.
+    struct Request {
+        std::uint64_t kernel = 0;
+        std::uint64_t rename = 0;  // the kernel's last one
+        std::uint64_t key = 0;     // the key to ask for
+
+        friend bool operator==(const Request &, const Request &) = default;
+    };
+    // The answer to a request; an empty name: not found. True: launches wait for it. A kernel that
+    // is unknown by now has the name from now on. One that was renamed meanwhile does not get it.
+    bool on_found(const Request &request, std::string name);
 
     struct Name {
-        const std::string *known;  // null: not known yet; empty: not found
-        // The key to ask for, if it must be asked for now.
-        std::optional<std::uint64_t> to_ask_for;
+        const std::string *known;        // null: not known yet; empty: not found
+        std::optional<Request> request;  // if it must be asked for now
     };
-    // For a kernel that is launched. Notes the time of a request.
-    [[nodiscard]] Name find(std::uint64_t kernel, std::chrono::nanoseconds now);
+    // For a kernel that is launched.
+    [[nodiscard]] Name find(std::uint64_t kernel);
 
-    // Kernels whose names were asked for before `until` stay unknown. True: there were some.
-    bool give_up(std::chrono::nanoseconds until);
+    // For once a second. Kernels that wait for their names since a call at least `patience` ago are
+    // unknown, until the answer comes. True: there were some.
+    bool give_up(std::chrono::nanoseconds now, std::chrono::nanoseconds patience);
+    // For the same times. The kernels whose names were not found and are worth another request: a
+    // file or a process may answer later. A few times each, at growing intervals.
+    [[nodiscard]] std::vector<Request> ask_again(std::chrono::nanoseconds now);
     // Is any requested name still missing?
     [[nodiscard]] bool is_waiting() const;
 
@@ -56,13 +69,17 @@ private:
     struct Kernel {
         std::uint64_t stands_for = 0;     // another handle or a host function; the address itself
         std::optional<std::string> name;  // nothing: none yet; "": not found
-        std::optional<std::chrono::nanoseconds> asked;  // when
-        std::uint64_t renamed = 0;                      // the number of its last rename
+        bool is_asked = false;            // a request has no answer yet
+        std::uint8_t not_found = 0;       // answers without a name
+        // Of is_asked, or else of the last answer: the first call of give_up() or ask_again().
+        std::optional<std::chrono::nanoseconds> since;
+        std::uint64_t renamed = 0;  // the number of its last rename
         // Its former names, each with the time until which it had it; only the latest are kept.
         std::vector<std::pair<std::uint64_t, std::string>> former_names;
     };
 
     void rename(Kernel &kernel, std::optional<std::string> name, std::uint64_t at_ns);
+    [[nodiscard]] std::uint64_t meaning_of(std::uint64_t key) const;
 
     tsl::robin_map<std::uint64_t, Kernel> kernels_;
     std::uint64_t renames_ = 0;

@@ -17,8 +17,10 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// The longest time that launches wait for the name of their kernel.
+// The longest time that launches wait for the name of their kernel. Launches of a process that has
+// ended have no other chance to be counted under it.
 constexpr std::chrono::seconds max_naming_time{10};
+constexpr std::chrono::seconds max_naming_time_of_ended{30};
 
 // Per process; further shapes are counted as "other", like folded label sets.
 constexpr std::size_t max_launch_shapes = 65'536;
@@ -65,11 +67,23 @@ void CudaLaunches::tidy(nanoseconds now) {
     families_.launches.rebalance();
 }
 
-// Counts kernels whose names take too long as unknown.
+// Counts kernels whose names take too long as unknown, until their names come.
 void CudaLaunches::give_up_names(Process &process) {
-    if (state_of<State>(process).names.give_up(now_ - max_naming_time)) {
+    KernelNames &names = state_of<State>(process).names;
+    if (names.give_up(now_, process.ended ? max_naming_time_of_ended : max_naming_time)) {
         count_waiting(process);
     }
+    if (!process.ended) {
+        for (const KernelNames::Request &request : names.ask_again(now_)) {
+            ask(process, request);
+        }
+    }
+}
+
+void CudaLaunches::ask(const Process &process, const KernelNames::Request &request) {
+    const std::uint64_t ticket = next_ticket_++;
+    tickets_.emplace(ticket, std::pair(process.key, request));
+    callbacks_.ask_for_kernel({ticket, process.executable, request.key});
 }
 
 bool CudaLaunches::is_done_with(const Process &process) {
@@ -174,11 +188,9 @@ void CudaLaunches::count_launches(Process &process, const LaunchShape &shape, Co
     if (shape.kernel != surplus_kernel && !names.contains(shape.kernel)) {
         callbacks_.catch_up();  // its handle may be new
     }
-    const auto [name, to_ask_for] = names.find(shape.kernel, now_);
-    if (to_ask_for) {
-        const std::uint64_t ticket = next_ticket_++;
-        tickets_.emplace(ticket, std::pair(process.key, shape.kernel));
-        callbacks_.ask_for_kernel({ticket, process.executable, *to_ask_for});
+    const auto [name, request] = names.find(shape.kernel);
+    if (request) {
+        ask(process, *request);
     }
     if (name == nullptr) {
         count.waiting += amount;
@@ -229,11 +241,11 @@ void CudaLaunches::on_kernel_name(const symbols::CudaKernelReply &answer) {
     if (ticket == tickets_.end()) {
         return;
     }
-    const auto [key, kernel] = ticket->second;
+    const auto [key, request] = ticket->second;
     tickets_.erase(ticket);
     Process *const process = processes_.find(key);
     if (process != nullptr && state_of<State>(*process).names.on_found(
-                                  kernel, to_valid_utf8(answer.name, max_label_bytes))) {
+                                  request, to_valid_utf8(answer.name, max_label_bytes))) {
         note_named(*process);
     }
 }

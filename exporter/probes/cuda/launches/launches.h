@@ -64,13 +64,14 @@ private:
                  bool has_duration);
     void note_named(Process &process);
     void give_up_names(Process &process);
+    void ask(const Process &process, const KernelNames::Request &request);
 
     LaunchFamilies families_;
     const CudaProcessTable &processes_;
     const CudaCallbacks &callbacks_;
     std::chrono::nanoseconds now_;  // of the last tidy(), or the start
     std::uint64_t next_ticket_ = 1;
-    std::unordered_map<std::uint64_t, std::pair<ProcessKey, std::uint64_t>> tickets_;
+    std::unordered_map<std::uint64_t, std::pair<ProcessKey, KernelNames::Request>> tickets_;
     std::vector<ProcessKey> named_;  // processes with launches whose names have come
 };
 

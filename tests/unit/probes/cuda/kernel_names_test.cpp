@@ -2,6 +2,7 @@
 #include "exporter/probes/cuda/launches/kernel_names.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <vector>
 
 using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
@@ -9,21 +10,29 @@ using namespace std::chrono_literals;
 namespace {
 
 std::string found(KernelNames &names, std::uint64_t kernel) {
-    const auto [known, to_ask_for] = names.find(kernel, 1s);
+    const auto [known, request] = names.find(kernel);
     return known != nullptr ? *known : "waiting";
+}
+
+// The request for a kernel that nobody has asked for.
+KernelNames::Request asked(KernelNames &names, std::uint64_t kernel) {
+    const auto [known, request] = names.find(kernel);
+    REQUIRE(request);
+    return *request;
 }
 
 }  // namespace
 
 TEST_CASE("a kernel that nobody named is asked for once, until it is found") {
     KernelNames names;
-    CHECK(names.find(0x10, 1s).to_ask_for == 0x10);
-    CHECK_FALSE(names.find(0x10, 2s).to_ask_for);
+    const auto request = asked(names, 0x10);
+    CHECK(request.key == 0x10);
+    CHECK_FALSE(names.find(0x10).request);
     CHECK(names.is_waiting());
-    CHECK(names.on_found(0x10, "gemm"));
+    CHECK(names.on_found(request, "gemm"));
     CHECK_FALSE(names.is_waiting());
     CHECK(found(names, 0x10) == "gemm");
-    CHECK_FALSE(names.on_found(0x10, "too late"));
+    CHECK_FALSE(names.on_found(request, "too late"));
     CHECK(found(names, 0x10) == "gemm");
 }
 
@@ -31,7 +40,7 @@ TEST_CASE("a handle has the name of what it stands for") {
     KernelNames names;
     names.set_meaning(0x20, 0x10, 1);
     names.set_meaning(0x30, 0x20, 1);
-    CHECK(names.find(0x30, 1s).to_ask_for == 0x10);
+    CHECK(asked(names, 0x30).key == 0x10);
     CHECK_FALSE(names.set_name(0x10, "gemm", 2));  // nobody asked for this one
     CHECK(found(names, 0x20) == "gemm");
     CHECK(found(names, 0x30) == "gemm");
@@ -39,13 +48,81 @@ TEST_CASE("a handle has the name of what it stands for") {
 
 TEST_CASE("names that take too long are given up, and no others") {
     KernelNames names;
-    (void)names.find(0x10, 1s);
-    (void)names.find(0x20, 3s);
-    CHECK_FALSE(names.give_up(999ms));
-    CHECK(names.give_up(2s));
+    (void)names.find(0x10);
+    CHECK_FALSE(names.give_up(1s, 10s));
+    (void)names.find(0x20);
+    CHECK_FALSE(names.give_up(3s, 10s));
+    CHECK_FALSE(names.give_up(10'999ms, 10s));
+    CHECK(names.give_up(11s, 10s));
     CHECK(found(names, 0x10).empty());
     CHECK(found(names, 0x20) == "waiting");
     CHECK(names.is_waiting());
+}
+
+TEST_CASE("a name that comes after it was given up is the kernel's from then on") {
+    KernelNames names;
+    const auto request = asked(names, 0x10);
+    (void)names.give_up(1s, 10s);
+    REQUIRE(names.give_up(11s, 10s));
+    const std::uint64_t before = names.renames();
+    CHECK_FALSE(names.on_found(request, "gemm"));  // no launches wait for it
+    CHECK(found(names, 0x10) == "gemm");
+    CHECK(names.was_renamed_since(0x10, before));
+    CHECK_FALSE(names.former_name(0x10, 0));  // also for launches that are in a ring
+}
+
+TEST_CASE("the time in which nobody read the answers is none in which they did not come") {
+    KernelNames names;
+    const auto request = asked(names, 0x10);
+    CHECK_FALSE(names.give_up(3'600s, 10s));
+    CHECK(names.on_found(request, "gemm"));
+    CHECK(found(names, 0x10) == "gemm");
+}
+
+TEST_CASE("a name that is not found is asked for again, a few times and ever more rarely") {
+    KernelNames names;
+    names.set_meaning(0x20, 0x10, 1);
+    auto request = asked(names, 0x20);
+    CHECK(names.on_found(request, ""));
+    CHECK(found(names, 0x20).empty());
+    std::vector<std::chrono::seconds> times;
+    for (std::chrono::seconds now = 0s; now < 24h; now += 1s) {
+        for (const auto &again : names.ask_again(now)) {
+            CHECK(again == request);
+            CHECK_FALSE(names.on_found(again, ""));
+            times.push_back(now);
+        }
+    }
+    CHECK(times == std::vector<std::chrono::seconds>{120s, 361s, 842s, 1803s, 3724s});
+}
+
+TEST_CASE("a name that is found at another request is the kernel's from then on") {
+    KernelNames names;
+    (void)names.on_found(asked(names, 0x10), "");
+    CHECK(names.ask_again(0s).empty());
+    const auto again = names.ask_again(120s);
+    REQUIRE(again.size() == 1);
+    CHECK(found(names, 0x10).empty());  // meanwhile
+    CHECK_FALSE(names.is_waiting());
+    CHECK(names.ask_again(240s).empty());  // asked already
+    (void)names.on_found(again[0], "gemm");
+    CHECK(found(names, 0x10) == "gemm");
+    CHECK(names.ask_again(24h).empty());
+}
+
+TEST_CASE("an answer is not for the kernel that has the handle by now") {
+    KernelNames names;
+    names.set_meaning(0x20, 0x10, 1);
+    const auto request = asked(names, 0x20);
+    (void)names.give_up(1s, 10s);
+    (void)names.give_up(11s, 10s);
+    names.set_meaning(0x20, 0x30, 2);
+    const auto other = asked(names, 0x20);
+    CHECK(other.key == 0x30);
+    CHECK_FALSE(names.on_found(request, "former"));
+    CHECK(found(names, 0x20) == "waiting");
+    CHECK(names.on_found(other, "present"));
+    CHECK(found(names, 0x20) == "present");
 }
 
 TEST_CASE("a renamed kernel had its former names until the times of the renames") {

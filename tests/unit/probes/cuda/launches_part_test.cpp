@@ -75,9 +75,19 @@ TEST_CASE("the part of launches needs a process until the names that it waits fo
     bench.launches.on_launch(process, launch(0x10, 7));
     CHECK_FALSE(CudaLaunches::is_done_with(process));
     SECTION("or were given up") {
-        bench.launches.tidy(9s);
-        CHECK_FALSE(CudaLaunches::is_done_with(process));
+        bench.launches.tidy(1s);
         bench.launches.tidy(10s);
+        CHECK_FALSE(CudaLaunches::is_done_with(process));
+        bench.launches.tidy(11s);
+        CHECK(CudaLaunches::is_done_with(process));
+        CHECK(bench.count({"unknown"}) == 1);
+    }
+    SECTION("or were given up, later of a process that has ended") {
+        process.ended = 2s;
+        bench.launches.tidy(2s);
+        bench.launches.tidy(31s);
+        CHECK_FALSE(CudaLaunches::is_done_with(process));
+        bench.launches.tidy(32s);
         CHECK(CudaLaunches::is_done_with(process));
         CHECK(bench.count({"unknown"}) == 1);
     }
@@ -87,6 +97,44 @@ TEST_CASE("the part of launches needs a process until the names that it waits fo
         bench.launches.tidy(1s);
         CHECK(bench.count({"gemm"}) == 1);
     }
+}
+
+TEST_CASE("the part of launches counts under a name that comes late what follows") {
+    LaunchesFixture bench;
+    bench.launches.on_launch(bench.process(), launch(0x10, 7));
+    bench.launches.tidy(1s);
+    bench.launches.tidy(11s);
+    bench.launches.on_launch(bench.process(), launch(0x10, 7));
+    CHECK(bench.count({"unknown"}) == 2);
+    SECTION("to the first request") {
+        REQUIRE(bench.asked.size() == 1);
+    }
+    SECTION("or to another, after the first had no answer") {
+        bench.launches.on_kernel_name({bench.asked.at(0).ticket, ""});
+        bench.launches.tidy(12s);
+        bench.launches.tidy(131s);
+        CHECK(bench.asked.size() == 1);
+        bench.launches.tidy(132s);
+        REQUIRE(bench.asked.size() == 2);
+        CHECK(bench.asked[1].address == 0x10);
+    }
+    bench.launches.on_kernel_name({bench.asked.back().ticket, "gemm"});
+    bench.launches.count_named();
+    bench.launches.on_launch(bench.process(), launch(0x10, 7));
+    bench.launches.on_launch(bench.process(), launch(0x10, 8));
+    CHECK(bench.count({"unknown"}) == 2);
+    CHECK(bench.count({"gemm"}) == 2);
+}
+
+TEST_CASE("the part of launches reads the answers before it gives a name up") {
+    LaunchesFixture bench;
+    bench.launches.tidy(1s);
+    bench.launches.on_launch(bench.process(), launch(0x10, 7));
+    bench.launches.tidy(60s);  // the thread had no CPU meanwhile
+    bench.launches.on_kernel_name({bench.asked.at(0).ticket, "gemm"});
+    bench.launches.tidy(61s);
+    CHECK(bench.count({"gemm"}) == 1);
+    CHECK(bench.count({"unknown"}) == 0);
 }
 
 TEST_CASE("the part of launches looks into the ring before it asks for a name") {
