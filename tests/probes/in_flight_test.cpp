@@ -235,3 +235,43 @@ TEST_CASE("a call that has not returned when its process is killed says so", "[i
     CHECK_FALSE(exporter.scrape().has("gpusnoop_calls_in_flight", {{"comm", "hangs"}}));
     check_account_at_rest(exporter);
 }
+
+TEST_CASE("thousands of calls in flight of a program are all counted, and some are listed",
+          "[in_flight]") {
+    require_bpf();
+    constexpr int threads = 250;
+    constexpr int depth = 40;
+    const Process holder = in_flight_hold_libraries();
+    const Exporter exporter("in_flight: {min_age: 1ms}\n" + own_groups("auto") + R"(
+    hangs:
+      libraries: ["libcalls.so*"]
+      functions:
+        - calls_callback
+        - {name: "calls::callback", symbol: "_ZN5calls8callback*"}
+)");
+    wait_until_attached(exporter);
+    Process many({standin("hangs"), "--threads", std::to_string(threads), "--depth",
+                  std::to_string(depth), "--name", "many"});
+    many.wait_for_output("hanging");
+    const Labels of_many = {{"comm", "many"}};
+    const Page page = exporter.wait_for("gpusnoop_calls_in_flight", of_many, threads * depth);
+    // Each thread is in calls of calls_callback and in one of 20 functions, of which it is one.
+    const double in_one = threads / 20;
+    const double innermost = in_one + (threads % 20 > 18 ? 1 : 0);
+    CHECK(
+        page.sum("gpusnoop_calls_in_flight", {{"comm", "many"}, {"function", "calls_callback"}}) ==
+        threads * (depth - 1) + innermost);
+    for (const Sample &sample : page.samples("gpusnoop_oldest_call_seconds", of_many)) {
+        CHECK(sample.value > 0);
+    }
+    const HttpAnswer answer = http(exporter.port(), "/api/v1/in_flight?comm=many");
+    REQUIRE(answer.status == 200);
+    const Json document = Json::parse(answer.body);
+    CHECK(document["in_flight"].size() <= 4'096 + threads);
+    CHECK(document["in_flight"].size() + document["left_out"].get<std::size_t>() ==
+          threads * depth);
+    many.signal(SIGUSR1);
+    many.wait_for_output("returned");
+    (void)exporter.wait_for("gpusnoop_calls_in_flight", of_many, 0);
+    check_account_at_rest(exporter);
+}

@@ -100,7 +100,14 @@ public:
     Result<OpenCalls> open_calls(const OpenCallQuery &query) override {
         return open_calls_
                    ? (*open_calls_)
-                         ->read(query, [this](const auto &record) { return open_call(record); })
+                         ->read(query, {.call_of =
+                                            [this](const auto &record) {
+                                                return std::optional(aggregator_.open_call(record));
+                                            },
+                                        .is_shown =
+                                            [this](const auto &record) {
+                                                return !may_have_ended(record);
+                                            }})
                    : tl::unexpected(open_calls_.error());
     }
     std::vector<UnreturnedCall> take_unreturned() override { return aggregator_.take_unreturned(); }
@@ -118,7 +125,7 @@ private:
     }
 
     // Nothing for a launch that may be over.
-    [[nodiscard]] std::optional<OpenCall> open_call(const open_call_record &record);
+    [[nodiscard]] bool may_have_ended(const open_call_record &record) const;
 
     // For the next exporter, or from the one before.
     void keep_or_find_script(Process &process) const;
@@ -270,13 +277,11 @@ Result<> CudaProbe::open() {
     return {};
 }
 
-std::optional<OpenCall> CudaProbe::open_call(const open_call_record &record) {
-    if (governor_ && launches_kernel(record.call.cookie) &&
-        governor_->may_have_ended({record.tgid, record.since_ns},
-                                  nanoseconds(record.call.started_ns))) {
-        return std::nullopt;
-    }
-    return aggregator_.open_call(record);
+// A launch, unseen by its probes since.
+bool CudaProbe::may_have_ended(const open_call_record &record) const {
+    return governor_ && launches_kernel(record.call.cookie) &&
+           governor_->may_have_ended({record.tgid, record.since_ns},
+                                     nanoseconds(record.call.started_ns));
 }
 
 void CudaProbe::govern() {

@@ -2,6 +2,8 @@
 
 #include <bpf/libbpf.h>
 
+#include <set>
+
 #include "exporter/ebpf/iterator.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/ebpf/record.h"
@@ -11,11 +13,9 @@ namespace gpusnoop::probes {
 namespace {
 
 template <typename Record>
-Result<std::vector<Record>> read_all(int link) {
-    std::vector<Record> records;
-    const auto read = ebpf::read_iterator(
-        link, sizeof(Record), [&](auto bytes) { records.push_back(*ebpf::decode<Record>(bytes)); });
-    return read ? Result<std::vector<Record>>(std::move(records)) : tl::unexpected(read.error());
+Result<> read_all(int link, const std::function<void(const Record &)> &use) {
+    return ebpf::read_iterator(link, sizeof(Record),
+                               [&](auto bytes) { use(*ebpf::decode<Record>(bytes)); });
 }
 
 }  // namespace
@@ -39,36 +39,31 @@ Result<std::unique_ptr<OpenCallReader>> OpenCallReader::link(const bpf_object *o
         new OpenCallReader(std::move(*calls), std::move(*threads), std::move(set_min_age)));
 }
 
-Result<std::vector<open_call_record>> OpenCallReader::calls(std::chrono::nanoseconds min_age) {
-    set_min_age_(static_cast<std::uint64_t>(min_age.count()));
-    return read_all<open_call_record>(calls_.get());
-}
-
-Result<std::vector<blocked_thread_record>> OpenCallReader::threads(
-    std::chrono::nanoseconds min_age) {
-    set_min_age_(static_cast<std::uint64_t>(min_age.count()));
-    return read_all<blocked_thread_record>(threads_.get());
-}
-
-Result<OpenCalls> OpenCallReader::read(
-    const OpenCallQuery &query,
-    const std::function<std::optional<OpenCall>(const open_call_record &)> &call_of) {
-    OpenCalls open;
-    const auto records = calls(query.min_age);
-    if (!records) {
-        return tl::unexpected(records.error());
+Result<OpenCalls> OpenCallReader::read(const OpenCallQuery &query,
+                                       OpenCallList::Describe describe) {
+    set_min_age_(static_cast<std::uint64_t>(query.min_age.count()));
+    OpenCallList list(std::move(describe));
+    if (const auto read = read_all<open_call_record>(
+            calls_.get(), [&](const open_call_record &record) { list.add(record); });
+        !read) {
+        return tl::unexpected(read.error());
     }
-    for (const open_call_record &record : *records) {
-        if (auto call = call_of(record)) {
-            open.calls.push_back(*std::move(call));
-        }
-    }
+    OpenCalls open = list.take();
     if (query.with_threads) {
-        auto read = threads(query.min_age);
-        if (!read) {
+        std::set<std::uint32_t> listed;
+        for (const OpenCall &call : open.calls) {
+            listed.insert(call.tid);
+        }
+        if (const auto read =
+                read_all<blocked_thread_record>(threads_.get(),
+                                                [&](const blocked_thread_record &thread) {
+                                                    if (listed.contains(thread.tid)) {
+                                                        open.threads.push_back(thread);
+                                                    }
+                                                });
+            !read) {
             return tl::unexpected(read.error());
         }
-        open.threads = *std::move(read);
     }
     return open;
 }

@@ -39,15 +39,9 @@ public:
         return link(shared->obj, [shared](std::uint64_t ns) { shared->bss->min_age_ns = ns; });
     }
 
-    [[nodiscard]] Result<std::vector<open_call_record>> calls(std::chrono::nanoseconds min_age);
-    // Of the threads whose innermost call is as old.
-    [[nodiscard]] Result<std::vector<blocked_thread_record>> threads(
-        std::chrono::nanoseconds min_age);
-
-    // `call_of` makes a call of a record; nothing: it is not to be shown.
-    [[nodiscard]] Result<OpenCalls> read(
-        const OpenCallQuery &query,
-        const std::function<std::optional<OpenCall>(const open_call_record &)> &call_of);
+    // The threads of the listed calls are those whose innermost call is as old.
+    [[nodiscard]] Result<OpenCalls> read(const OpenCallQuery &query,
+                                         OpenCallList::Describe describe);
 
 private:
     using SetMinAge = std::function<void(std::uint64_t ns)>;

@@ -4,8 +4,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -57,14 +60,57 @@ struct UnreturnedCall : OpenCall {
     std::uint32_t signal = 0;  // that ended it; 0: the thread or its process exited
 };
 
+// Calls of a process that are counted and not listed.
+struct MoreCalls : processes::ProcessNames {
+    std::uint32_t pid = 0;
+    std::string library;
+    std::string function;
+    std::uint64_t count = 0;
+    std::uint64_t oldest_ns = 0;  // when the oldest began
+};
+
 struct OpenCalls {
     std::vector<OpenCall> calls;
-    std::vector<blocked_thread_record> threads;  // of the calls, if asked for
+    std::vector<blocked_thread_record> threads = {};  // of the calls, if asked for
+    std::vector<MoreCalls> more = {};                 // over the limits of OpenCallList
+
+    [[nodiscard]] std::uint64_t count() const;
 };
 
 struct OpenCallQuery {
     std::chrono::nanoseconds min_age{};  // of the calls
     bool with_threads = false;
+};
+
+// The calls that are listed one by one, each with its names: so many of a process and of all, and
+// a few of each process in any case. One process can have millions of calls, which would keep the
+// others from being shown.
+inline constexpr std::size_t max_listed_calls = 4'096;
+inline constexpr std::size_t max_listed_calls_of_all = 65'536;
+inline constexpr std::size_t always_listed_calls = 64;
+
+// Makes a list of the records of one iteration. A call over the limits costs no more than finding
+// its process and function among those of the earlier ones. (If two probes follow such a call, each
+// counts it.)
+class OpenCallList {
+public:
+    struct Describe {
+        // Nothing: a call of this process and function is not shown.
+        std::function<std::optional<OpenCall>(const open_call_record &)> call_of;
+        std::function<bool(const open_call_record &)> is_shown = [](const auto &) { return true; };
+    };
+    explicit OpenCallList(Describe describe) : describe_(std::move(describe)) {}
+
+    void add(const open_call_record &record);
+    [[nodiscard]] OpenCalls take() { return std::move(open_); }
+
+private:
+    using Kind = std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>;  // process and function
+
+    Describe describe_;
+    OpenCalls open_;
+    std::map<std::uint32_t, std::size_t> listed_;         // by process id
+    std::map<Kind, std::optional<std::size_t>> counted_;  // in `more`; nothing: not shown
 };
 
 }  // namespace gpusnoop::probes

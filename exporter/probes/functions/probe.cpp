@@ -176,11 +176,12 @@ FunctionPrograms::Details FunctionsProbe::wanted_details() const {
 }
 
 Result<OpenCalls> FunctionsProbe::open_calls(const OpenCallQuery &query) {
-    return open_calls_
-               ? (*open_calls_)
-                     ->read(query,
-                            [this](const auto &record) { return aggregator_.open_call(record); })
-               : tl::unexpected(open_calls_.error());
+    return open_calls_ ? (*open_calls_)
+                             ->read(query, {.call_of =
+                                                [this](const auto &record) {
+                                                    return aggregator_.open_call(record);
+                                                }})
+                       : tl::unexpected(open_calls_.error());
 }
 
 void FunctionsProbe::drain() {

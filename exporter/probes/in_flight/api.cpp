@@ -102,7 +102,8 @@ std::map<std::uint32_t, std::uint64_t> innermost_calls(const std::vector<OpenCal
     return innermost;
 }
 
-std::vector<OpenCall> chosen(const OpenCalls &all, const CallsQuery &query, std::size_t &left_out) {
+std::vector<OpenCall> chosen(const OpenCalls &all, const CallsQuery &query,
+                             std::uint64_t &left_out) {
     std::vector<OpenCall> chosen;
     for (const OpenCall &call : all.calls) {
         if (!query.asks_for(call.function, call.library, call.comm, call.pid)) {
@@ -113,6 +114,10 @@ std::vector<OpenCall> chosen(const OpenCalls &all, const CallsQuery &query, std:
         } else {
             chosen.push_back(call);
         }
+    }
+    for (const MoreCalls &more : all.more) {
+        left_out +=
+            query.asks_for(more.function, more.library, more.comm, more.pid) ? more.count : 0;
     }
     return chosen;
 }
@@ -129,7 +134,7 @@ OpenCalls threads_of(const std::vector<OpenCall> &calls, const OpenCalls &all) {
 }
 
 std::string open_calls_text(const InFlightState &state, const CallsQuery &query) {
-    std::size_t left_out = 0;
+    std::uint64_t left_out = 0;
     const std::vector<OpenCall> shown = chosen(state.open, query, left_out);
     const auto threads = state.stacks == nullptr ? std::map<std::uint32_t, BlockedThread>()
                                                  : state.stacks->of(threads_of(shown, state.open));

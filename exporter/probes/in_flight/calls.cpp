@@ -68,6 +68,7 @@ void join(OpenCalls &all, OpenCalls more) {
             kept.emplace(std::pair(into.tid, began_ns), into.began_ns);
         }
     }
+    std::ranges::move(more.more, std::back_inserter(all.more));
     name_calls(all.threads, kept);
     name_calls(more.threads, kept);
     std::set<std::uint32_t> threads;

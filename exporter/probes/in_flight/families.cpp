@@ -16,16 +16,21 @@ InFlightGauges make_in_flight_gauges(series::FamilySet &set) {
     };
 }
 
-void add_in_flight(const InFlightGauges &gauges, std::span<const OpenCall> calls,
-                   std::uint64_t now_ns) {
-    for (const OpenCall &call : calls) {
+void add_in_flight(const InFlightGauges &gauges, const OpenCalls &open, std::uint64_t now_ns) {
+    const auto add = [&](const auto &of, std::uint64_t count, std::uint64_t oldest_ns) {
         const series::LabelValues values = {
-            call.comm,    call.script,  call.container, call.slurm_job_id, std::to_string(call.pid),
-            call.library, call.function};
-        gauges.calls.add(gauges.calls.slot(1, values), 1);
+            of.comm,    of.script,  of.container, of.slurm_job_id, std::to_string(of.pid),
+            of.library, of.function};
+        gauges.calls.add(gauges.calls.slot(1, values), count);
         const series::Slot oldest = gauges.oldest.slot(1, values);
-        gauges.oldest.set(oldest, std::max(gauges.oldest.value(oldest),
-                                           now_ns - std::min(now_ns, call.began_ns)));
+        gauges.oldest.set(
+            oldest, std::max(gauges.oldest.value(oldest), now_ns - std::min(now_ns, oldest_ns)));
+    };
+    for (const OpenCall &call : open.calls) {
+        add(call, 1, call.began_ns);
+    }
+    for (const MoreCalls &more : open.more) {
+        add(more, more.count, more.oldest_ns);
     }
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "exporter/probes/frame/open_calls.h"
 #include "exporter/series/family_set.h"
@@ -17,7 +16,6 @@ struct InFlightGauges {
 InFlightGauges make_in_flight_gauges(series::FamilySet &set);
 
 // Fills them. `now_ns` is the time of the calls' clock.
-void add_in_flight(const InFlightGauges &gauges, std::span<const OpenCall> calls,
-                   std::uint64_t now_ns);
+void add_in_flight(const InFlightGauges &gauges, const OpenCalls &open, std::uint64_t now_ns);
 
 }  // namespace gpusnoop::probes

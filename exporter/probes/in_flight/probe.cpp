@@ -58,8 +58,9 @@ public:
 
 private:
     Result<std::string> find_sources();
-    // The oldest first.
     [[nodiscard]] OpenCalls read(bool with_threads) const;
+    // The oldest first.
+    [[nodiscard]] OpenCalls read_sorted(bool with_threads) const;
     void log_failure(const std::string &probe, const std::string &reason) const;
     void note(UnreturnedCall call, nanoseconds now);
 
@@ -125,6 +126,11 @@ OpenCalls InFlightProbe::read(bool with_threads) const {
             log_failure(probe->health().name, calls.error().message);
         }
     }
+    return open;
+}
+
+OpenCalls InFlightProbe::read_sorted(bool with_threads) const {
+    OpenCalls open = read(with_threads);
     sort_by_age(open.calls);
     return open;
 }
@@ -176,7 +182,7 @@ std::vector<series::FamilySnapshot> InFlightProbe::report() {
     series::FamilySet set(budget_, true);
     const InFlightGauges gauges = make_in_flight_gauges(set);
     const OpenCalls open = read(false);
-    add_in_flight(gauges, open.calls, static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count()));
+    add_in_flight(gauges, open, static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count()));
     // Each page has its own gauges, so this is the largest number folded on any one page.
     for (const auto &[family, folded] : set.folded()) {
         std::uint64_t &most = folded_[family];
@@ -190,7 +196,7 @@ std::vector<ApiResource> InFlightProbe::documents(std::string_view name) {
         return {};
     }
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
-    return {in_flight_document({.open = read(stacks_ != nullptr),
+    return {in_flight_document({.open = read_sorted(stacks_ != nullptr),
                                 .unreturned = {unreturned_.begin(), unreturned_.end()},
                                 .now = now,
                                 .to_realtime = now_on(CLOCK_REALTIME) - now,
@@ -203,9 +209,10 @@ void InFlightProbe::add_to(Overview &overview) const {
         return;
     }
     InFlightOverview &shown = overview.in_flight.emplace();
-    shown.oldest = read(false).calls;
+    OpenCalls open = read_sorted(false);
+    shown.count = open.count();
+    shown.oldest = std::move(open.calls);
     shown.now_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
-    shown.count = shown.oldest.size();
     shown.min_age = min_age_;
     shown.oldest.resize(std::min(shown.oldest.size(), max_overview_in_flight));
 }

@@ -1,5 +1,6 @@
-// hangs [--threads N] [--name COMM]: makes a call in each of N threads (64), thread I of function I
-// modulo 20, and keeps every call from returning until it is told to. For each it prints
+// hangs [--threads N] [--depth N] [--name COMM]: makes a call in each of N threads (64), thread I
+// of function I modulo 20, and keeps every call from returning until it is told to. With a depth
+// (1), the call is inside of so many calls less one of calls_callback(). For each thread it prints
 //
 //   hang FUNCTION tid=N after=NS before=NS
 //
@@ -16,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <csignal>
@@ -155,7 +157,24 @@ __attribute__((noinline)) void hang_in(const Function &function, Memory &memory)
     asm volatile("" ::: "memory");  // no tail call
 }
 
-void run(Hang &hang, const Function &function, pthread_barrier_t &ready) {
+// What is to be called inside of `around` calls of calls_callback().
+struct Nested {
+    unsigned around = 0;
+    const Function *function = nullptr;
+    Memory *memory = nullptr;
+};
+
+void hang_inside(void *nested) {
+    auto &inside = *static_cast<Nested *>(nested);
+    if (inside.around == 0) {
+        hang_in(*inside.function, *inside.memory);
+    } else {
+        inside.around--;
+        calls_callback(hang_inside, nested);
+    }
+}
+
+void run(Hang &hang, const Function &function, unsigned depth, pthread_barrier_t &ready) {
     prctl(PR_SET_NAME, "hanging");
     Memory memory;
     hang.function = function.name;
@@ -163,7 +182,8 @@ void run(Hang &hang, const Function &function, pthread_barrier_t &ready) {
     pthread_barrier_wait(&ready);
     mine = &hang;
     hang.after_ns = now_ns();
-    hang_in(function, memory);
+    Nested nested{depth - 1, &function, &memory};
+    hang_inside(&nested);
     mine = nullptr;
 }
 
@@ -171,9 +191,12 @@ void run(Hang &hang, const Function &function, pthread_barrier_t &ready) {
 
 int main(int argc, char **argv) {
     unsigned threads = 64;
+    unsigned depth = 1;
     for (int at = 1; at + 1 < argc; at += 2) {
         if (std::strcmp(argv[at], "--threads") == 0) {
             threads = static_cast<unsigned>(std::strtoul(argv[at + 1], nullptr, 10));
+        } else if (std::strcmp(argv[at], "--depth") == 0) {
+            depth = std::max(1U, static_cast<unsigned>(std::strtoul(argv[at + 1], nullptr, 10)));
         } else if (std::strcmp(argv[at], "--name") == 0) {
             prctl(PR_SET_NAME, argv[at + 1]);
         } else {
@@ -192,7 +215,7 @@ int main(int argc, char **argv) {
     std::vector<Hang> hangs(threads);
     std::vector<std::jthread> running;
     for (unsigned i = 0; i < threads; ++i) {
-        running.emplace_back([&, i] { run(hangs[i], functions[i % kFunctions], ready); });
+        running.emplace_back([&, i] { run(hangs[i], functions[i % kFunctions], depth, ready); });
     }
     is_armed = true;
     pthread_barrier_wait(&ready);

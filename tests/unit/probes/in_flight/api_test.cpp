@@ -122,6 +122,20 @@ TEST_CASE("calls in flight are chosen by function, library and process") {
           "limit");
 }
 
+TEST_CASE("calls that are not listed are left out, if the query asks for them") {
+    InFlightState many = state();
+    MoreCalls &more = many.open.more.emplace_back();
+    more.comm = "python3";
+    more.pid = 42;
+    more.function = "ncclAllReduce";
+    more.count = 75'904;
+    CHECK(document({}, many)["left_out"] == 75'904);
+    CHECK(document({}, many)["truncated"] == true);
+    CHECK(document({{"pid", "42"}}, many)["left_out"] == 75'904);
+    CHECK(document({{"pid", "43"}}, many)["left_out"] == 0);
+    CHECK(document({{"function", "cudaMemcpy"}}, many)["truncated"] == false);
+}
+
 TEST_CASE("a document of calls in flight has its limit, and says what it leaves out",
           "[single-threaded]") {
     InFlightState many = state();

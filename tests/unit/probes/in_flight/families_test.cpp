@@ -47,7 +47,7 @@ TEST_CASE("calls in flight are counted by process and function, with the age of 
     const std::vector<OpenCall> calls = {call_in_flight("cudaFree", 7, 8 * ns_per_second),
                                          call_in_flight("cudaFree", 8, 3 * ns_per_second), other,
                                          call_in_flight("cudaMalloc", 10, 11 * ns_per_second)};
-    add_in_flight(gauges.families, calls, 10 * ns_per_second);
+    add_in_flight(gauges.families, {calls}, 10 * ns_per_second);
     CHECK(gauges.values(0) ==
           std::map<series::LabelValues, std::uint64_t>{{labels_of_calls("cudaFree"), 2},
                                                        {labels_of_calls("cudaFree", "43"), 1},
@@ -59,13 +59,30 @@ TEST_CASE("calls in flight are counted by process and function, with the age of 
                                   {labels_of_calls("cudaMalloc"), 0}});
 }
 
+TEST_CASE("calls that are not listed are counted, and can be the oldest") {
+    OpenCallGauges gauges;
+    const OpenCall call = call_in_flight("cudaFree", 7, 8 * ns_per_second);
+    MoreCalls more;
+    static_cast<processes::ProcessNames &>(more) = call;
+    more.pid = call.pid;
+    more.library = call.library;
+    more.function = call.function;
+    more.count = 75'904;
+    more.oldest_ns = 3 * ns_per_second;
+    add_in_flight(gauges.families, {.calls = {call}, .more = {more}}, 10 * ns_per_second);
+    CHECK(gauges.values(0) ==
+          std::map<series::LabelValues, std::uint64_t>{{labels_of_calls("cudaFree"), 75'905}});
+    CHECK(gauges.values(1) == std::map<series::LabelValues, std::uint64_t>{
+                                  {labels_of_calls("cudaFree"), 7 * ns_per_second}});
+}
+
 TEST_CASE("calls over the budget are counted as other, whose age is the oldest's") {
     OpenCallGauges gauges(2);
     std::vector<OpenCall> calls;
     for (std::uint32_t i = 0; i < 10; i++) {
         calls.push_back(call_in_flight("f" + std::to_string(i), i, i * ns_per_second));
     }
-    add_in_flight(gauges.families, calls, 100 * ns_per_second);
+    add_in_flight(gauges.families, {calls}, 100 * ns_per_second);
     std::uint64_t all = 0;
     for (const auto &[values, count] : gauges.values(0)) {
         all += count;
