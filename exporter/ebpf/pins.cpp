@@ -8,9 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <filesystem>
 
 #include "exporter/base/log.h"
+#include "exporter/ebpf/hash_map.h"
 
 namespace gpusnoop::ebpf {
 
@@ -19,6 +22,19 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr long bpf_fs_magic = 0xcafe4a11;  // include/uapi/linux/magic.h
+
+// The table of the names of all other pins. A name is in it only while there is the pin: it is
+// added after pinning, and removed before unpinning, so that no kill makes one that seems missing.
+constexpr const char *names_pin = "map_pins";
+constexpr std::uint32_t max_pins = 65'536;
+using Name = std::array<char, 256>;  // the longest name of a file, and a NUL
+using NameValue = std::uint32_t;     // of no meaning
+
+Name to_key(std::string_view name) {
+    Name key{};
+    std::copy_n(name.begin(), std::min(name.size(), key.size() - 1), key.begin());
+    return key;
+}
 
 std::vector<std::string> entries_of(const std::string &directory) {
     std::vector<std::string> names;
@@ -99,7 +115,64 @@ Result<Pins> Pins::open(const std::string &root, const std::string &generation) 
     if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
         return fail_errno("make " + directory);
     }
-    return Pins(std::move(*locked), directory);
+    Pins pins(std::move(*locked), directory);
+    if (auto opened = pins.open_names(); !opened) {
+        return tl::unexpected(opened.error());
+    }
+    return pins;
+}
+
+Result<> Pins::open_names() {
+    if (auto kept = get(names_pin)) {
+        names_ = std::move(*kept);
+        return {};
+    }
+    if (!entries_of(directory_).empty()) {
+        return {};
+    }
+    LIBBPF_OPTS(bpf_map_create_opts, options);
+    options.map_flags = BPF_F_NO_PREALLOC;
+    Fd made(bpf_map_create(BPF_MAP_TYPE_HASH, "pins", sizeof(Name), sizeof(NameValue), max_pins,
+                           &options));
+    if (!made) {
+        return fail_errno("make the table of pins");
+    }
+    if (auto pinned = pin(made.get(), names_pin); !pinned) {
+        return pinned;
+    }
+    names_ = std::move(made);
+    return {};
+}
+
+std::vector<std::string> Pins::missing() const {
+    if (!names_) {
+        return {names_pin};
+    }
+    std::vector<std::string> missing;
+    const std::vector<std::string> all = entries_of(directory_);
+    (void)for_each<Name, NameValue>(names_.get(), [&](const Name &name, NameValue) {
+        if (!std::ranges::binary_search(all, std::string_view(name.data()))) {
+            missing.emplace_back(name.data());
+        }
+    });
+    std::ranges::sort(missing);
+    return missing;
+}
+
+void Pins::note(std::string_view name) const {
+    const Name key = to_key(name);
+    const NameValue value = 1;
+    if (names_) {
+        (void)bpf_map_update_elem(names_.get(), &key, &value, BPF_ANY);
+    }
+}
+
+void Pins::note_all() const {
+    for (const std::string &name : entries_of(directory_)) {
+        if (name != names_pin) {
+            note(name);
+        }
+    }
 }
 
 std::string Pins::path_of(std::string_view name) const {
@@ -117,6 +190,7 @@ Result<> Pins::pin(int fd, std::string_view name) const {
     if (error != 0) {
         return fail_errno("pin " + path_of(name), -error);
     }
+    note(name);
     return {};
 }
 
@@ -129,6 +203,10 @@ Result<Fd> Pins::get(std::string_view name) const {
 }
 
 void Pins::remove(std::string_view name) const {
+    const Name key = to_key(name);
+    if (names_) {
+        (void)bpf_map_delete_elem(names_.get(), &key);
+    }
     ::unlink(path_of(name).c_str());
 }
 

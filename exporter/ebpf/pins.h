@@ -18,11 +18,17 @@ public:
     // `root` is not in a BPF file system, or if another exporter uses it.
     static Result<Pins> open(const std::string &root, const std::string &generation);
 
+    // The pins that something else has removed, sorted. A table in the kernel, which is pinned,
+    // too, has the names of all.
+    [[nodiscard]] std::vector<std::string> missing() const;
+
     [[nodiscard]] std::string path_of(std::string_view name) const;
     [[nodiscard]] std::vector<std::string> names(std::string_view prefix) const;  // sorted
 
     // Names may have letters, digits and underscores.
     [[nodiscard]] Result<> pin(int fd, std::string_view name) const;
+    // To be called when others have pinned objects here, such as libbpf.
+    void note_all() const;
     [[nodiscard]] Result<Fd> get(std::string_view name) const;
     void remove(std::string_view name) const;
     // And the directories, so nothing can be pinned afterwards. Returns the number of objects.
@@ -31,9 +37,12 @@ public:
 private:
     Pins(Fd lock, std::string directory)
         : lock_(std::move(lock)), directory_(std::move(directory)) {}
+    Result<> open_names();
+    void note(std::string_view name) const;
 
     Fd lock_;
     std::string directory_;
+    Fd names_;  // a table; none: others removed it
 };
 
 // Whether an exporter that has ended left pins; false while an exporter uses them.

@@ -91,9 +91,11 @@ MetricFamily lost_events(const std::vector<probes::Health> &probes) {
 }
 
 MetricFamily attach_failures(const std::vector<probes::Health> &probes) {
-    Builder builder("probe_attach_failures_total",
-                    "Libraries that the probe could not attach to, by reason; the log says which.",
-                    MetricType::Counter);
+    Builder builder(
+        "probe_attach_failures_total",
+        "Libraries that the probe could not attach to, by reason, and pins of an earlier "
+        "exporter that were missing (pin); the log says which.",
+        MetricType::Counter);
     for (const probes::Health &probe : probes) {
         for (const std::string reason :
              {"open", "slow", "elf", "no_symbols", "no_probe", "attach", "pin"}) {

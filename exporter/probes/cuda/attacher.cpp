@@ -20,6 +20,9 @@ CudaAttacher::CudaAttacher(const CudaPrograms &programs, AttachedLibraries &atta
       detacher_(programs.mode()) {
     if (const CudaPins *pins = programs.pins()) {
         missed_calls_.were_incomplete(pins->incomplete());
+        for (std::size_t i = 0; i < pins->missing(); i++) {
+            failed("pin");
+        }
     }
 }
 

@@ -8,10 +8,13 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <ranges>
 #include <utility>
 #include <vector>
 
 #include "exporter/base/label.h"
+#include "exporter/base/log.h"
 #include "exporter/base/text.h"
 #include "exporter/ebpf/hash_map.h"
 #include "exporter/processes/proc.h"
@@ -95,12 +98,67 @@ std::vector<std::size_t> numbers_in(std::string_view text) {
     return numbers;
 }
 
+// Of those that are missing; also libraries of whose links some are, as of an exporter that was
+// killed while it pinned them.
+std::vector<std::string> missing_of(const ebpf::Pins &pins) {
+    std::vector<std::string> missing = pins.missing();
+    std::map<std::string, std::pair<std::size_t, std::size_t>> links;  // expected, and there
+    for (const std::string &name : pins.names(library_prefix)) {
+        std::size_t end = name.size();
+        for (int i = 0; i < 3 && end != std::string::npos; i++) {
+            end = end == 0 ? std::string::npos : name.rfind('_', end - 1);
+        }
+        const auto numbers = end == std::string::npos
+                                 ? std::vector<std::size_t>()
+                                 : numbers_in(std::string_view(name).substr(end + 1));
+        if (numbers.size() == 3) {
+            auto &[expected, there] = links[name.substr(0, end)];
+            expected = numbers[1];
+            there++;
+        }
+    }
+    for (const auto &[library, count] : links) {
+        if (count.first != count.second &&
+            std::ranges::none_of(missing, [&, &prefix = library](const std::string &name) {
+                return name.starts_with(prefix);
+            })) {
+            missing.push_back(library);
+        }
+    }
+    return missing;
+}
+
+void log_missing(const std::string &path, const std::vector<std::string> &missing) {
+    constexpr std::size_t max_logged = 10;
+    std::string names;
+    for (const std::string &name : missing | std::views::take(max_logged)) {
+        names += (names.empty() ? "" : " ") + name;
+    }
+    log::warn(
+        "pins of the exporter before this one are missing, so the others are removed: memory that "
+        "was allocated before this start is not known, and its processes have complete=\"false\"",
+        {{"probe", "cuda"},
+         {"pins", path},
+         {"missing", std::to_string(missing.size())},
+         {"names", names}});
+}
+
 }  // namespace
 
 Result<CudaPins> CudaPins::open(const std::string &path, const std::string &generation) {
     auto pins = ebpf::Pins::open(path, generation);
     if (!pins) {
         return tl::unexpected(pins.error());
+    }
+    const std::vector<std::string> missing = missing_of(*pins);
+    if (!missing.empty()) {
+        log_missing(path, missing);
+        pins->remove_all();
+        pins = fail("reopening");  // gives the lock back
+        pins = ebpf::Pins::open(path, generation);
+        if (!pins) {
+            return tl::unexpected(pins.error());
+        }
     }
     auto incomplete = open_table(*pins, incomplete_name, "cuda_incomplete", sizeof(IncompleteKey),
                                  sizeof(IncompleteValue), max_incomplete);
@@ -114,6 +172,7 @@ Result<CudaPins> CudaPins::open(const std::string &path, const std::string &gene
     }
     CudaPins all(std::move(*pins), std::move(*incomplete), std::move(*scripts));
     all.kept_ = all.incomplete();
+    all.missing_ = missing.size();
     return all;
 }
 

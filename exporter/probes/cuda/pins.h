@@ -1,6 +1,7 @@
 // The probes of libraries that stay attached while no exporter runs.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,8 +18,12 @@ namespace gpusnoop::probes {
 
 class CudaPins {
 public:
-    // Opens or makes the tables of incomplete processes and of scripts, too.
+    // Opens or makes the tables of incomplete processes and of scripts, too. If some of an earlier
+    // exporter's pins are missing, removes the others: what is attached would write to tables that
+    // nobody reads, or the tables would have memory whose free was not seen. Logs which are
+    // missing.
     static Result<CudaPins> open(const std::string &path, const std::string &generation);
+    [[nodiscard]] std::size_t missing() const { return missing_; }
 
     [[nodiscard]] const ebpf::Pins &pins() const { return pins_; }
 
@@ -50,6 +55,7 @@ private:
     Fd incomplete_;
     Fd scripts_;
     std::set<MissedCalls::Key> kept_;  // in the table
+    std::size_t missing_ = 0;
 };
 
 }  // namespace gpusnoop::probes

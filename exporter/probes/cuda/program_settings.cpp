@@ -114,7 +114,7 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
 
 // (FNV-1a)
 std::string generation_of(AttachMode mode, const CudaConfig &config) {
-    constexpr std::uint32_t layout_of_pins = 3;  // of what CudaPins keeps by itself
+    constexpr std::uint32_t layout_of_pins = 4;  // of what Pins and CudaPins keep
     std::uint64_t hash = 0xcbf29ce484222325;
     const auto mix = [&](const void *data, std::size_t size) {
         for (std::size_t i = 0; i < size; i++) {

@@ -226,6 +226,9 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
         return failed;
     }
     const CudaPins *pins = loaded->pins ? &*loaded->pins : nullptr;
+    if (pins != nullptr) {
+        pins->pins().note_all();
+    }
     // In this order: the first two read what the others forget.
     for (const bpf_program *program :
          {programs.cuda_times_exit, programs.cuda_times_exec, programs.cuda_exit,
