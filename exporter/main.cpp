@@ -25,6 +25,7 @@
 #include "exporter/http/access.h"
 #include "exporter/metrics/reference.h"
 #include "exporter/probes/cuda/settings.h"
+#include "exporter/system/cgroup_limits.h"
 
 namespace {
 
@@ -81,6 +82,7 @@ int serve(const Settings &settings) {
     ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
     const sigset_t signals = gpusnoop::cli::block_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
 
+    gpusnoop::warn_of_low_limits();
     const auto app = App::start(*config, [settings] { return configure(settings); });
     if (!app) {
         log::error(app.error().message);

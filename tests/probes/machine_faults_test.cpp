@@ -1,13 +1,15 @@
-// What befalls a whole machine: in guests only, as it would do harm elsewhere.
+// What befalls a whole machine: most in guests only, as it would do harm elsewhere.
 #include <signal.h>
 #include <time.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
+#include <string>
 
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
+#include "tests/harness/memory_cgroup.h"
 
 using namespace harness;
 
@@ -128,4 +130,18 @@ TEST_CASE("a kernel that is locked down is one sentence", "[.lockdown]") {
     CAPTURE(finished.output);
     CHECK(finished.code == 1);
     CHECK(finished.output.find("lockdown") != std::string::npos);
+}
+
+TEST_CASE("a memory limit below what the exporter needs is said at the start", "[kernel]") {
+    require_bpf();
+    const auto cgroup = MemoryCgroup::make(100U << 20U);  // ends after the exporter
+    if (!cgroup) {
+        SKIP("this machine lets nobody limit memory");
+    }
+    const std::string enter =
+        "echo $$ >" + (cgroup->path() / "cgroup.procs").string() + R"(; exec "$0" "$@")";
+    const Exporter exporter("", {"sh", "-c", enter});
+    CAPTURE(exporter.log());
+    CHECK(exporter.log().find("memory: 100 MiB, it needs 128 MiB") != std::string::npos);
+    CHECK(Exporter().log().find("it needs") == std::string::npos);
 }

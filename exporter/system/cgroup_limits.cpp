@@ -1,0 +1,146 @@
+#include "exporter/system/cgroup_limits.h"
+
+#include <algorithm>
+#include <charconv>
+#include <ranges>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "exporter/base/log.h"
+#include "exporter/base/read_file.h"
+
+namespace gpusnoop {
+
+namespace {
+
+// Version 1 shows a number about as large if there is no limit.
+constexpr std::uint64_t no_limit = std::uint64_t{1} << 60;
+
+// "max" and "-1" are none.
+std::optional<std::uint64_t> number_in(std::string_view text) {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc{} ? std::optional(value) : std::nullopt;
+}
+
+std::optional<std::uint64_t> number_of_file(const std::string &path) {
+    const auto text = read_start(path);
+    return text ? number_in(*text) : std::nullopt;
+}
+
+// The directories of a group and of those around it, the innermost first. In a container, the path
+// can be one outside of what is mounted: then only the outermost is there.
+std::vector<std::string> directories(const std::string &root, std::string_view path) {
+    std::vector<std::string> all;
+    while (path.size() > 1) {
+        if (path.find("..") == std::string_view::npos) {
+            all.push_back(root + std::string(path));
+        }
+        path = path.substr(0, path.rfind('/'));
+    }
+    all.push_back(root);
+    return all;
+}
+
+template <typename Number>
+void lower(std::optional<Number> &limit, std::optional<Number> other) {
+    if (other) {
+        limit = std::min(limit.value_or(*other), *other);
+    }
+}
+
+std::optional<double> share(std::optional<std::uint64_t> quota,
+                            std::optional<std::uint64_t> period) {
+    return quota && period && *period > 0
+               ? std::optional(static_cast<double>(*quota) / static_cast<double>(*period))
+               : std::nullopt;
+}
+
+// "QUOTA PERIOD"
+std::optional<double> cpus_of(const std::string &path) {
+    const std::string text = read_start(path).value_or("");
+    const std::size_t space = text.find(' ');
+    return space == std::string::npos
+               ? std::nullopt
+               : share(number_in(text), number_in(std::string_view(text).substr(space + 1)));
+}
+
+void read_v2(CgroupLimits &limits, const std::string &root, std::string_view path) {
+    for (const std::string &directory : directories(root, path)) {
+        lower(limits.memory_bytes, number_of_file(directory + "/memory.max"));
+        lower(limits.cpus, cpus_of(directory + "/cpu.max"));
+    }
+}
+
+void read_v1_memory(CgroupLimits &limits, const std::string &root, std::string_view path) {
+    for (const std::string &directory : directories(root, path)) {
+        const auto bytes = number_of_file(directory + "/memory.limit_in_bytes");
+        lower(limits.memory_bytes, bytes.value_or(no_limit) < no_limit ? bytes : std::nullopt);
+    }
+}
+
+void read_v1_cpu(CgroupLimits &limits, const std::string &root, std::string_view path) {
+    for (const std::string &directory : directories(root, path)) {
+        lower(limits.cpus, share(number_of_file(directory + "/cpu.cfs_quota_us"),
+                                 number_of_file(directory + "/cpu.cfs_period_us")));
+    }
+}
+
+}  // namespace
+
+// Lines "NUMBER:CONTROLLERS:PATH", of version 2 without controllers.
+CgroupLimits cgroup_limits(std::string_view groups, const std::string &mount) {
+    CgroupLimits limits;
+    for (const auto part : std::views::split(groups, '\n')) {
+        const std::string_view line(part.begin(), part.end());
+        const std::size_t first = line.find(':');
+        const std::size_t second =
+            first == std::string_view::npos ? first : line.find(':', first + 1);
+        if (second == std::string_view::npos) {
+            continue;
+        }
+        const std::string controllers(line.substr(first + 1, second - first - 1));
+        const std::string_view path = line.substr(second + 1);
+        if (controllers.empty()) {
+            read_v2(limits, mount, path);
+            read_v2(limits, mount + "/unified", path);
+            continue;
+        }
+        for (const auto name : std::views::split(controllers, ',')) {
+            const std::string_view controller(name.begin(), name.end());
+            if (controller == "memory") {
+                read_v1_memory(limits, mount + "/" + controllers, path);
+            } else if (controller == "cpu") {
+                read_v1_cpu(limits, mount + "/" + controllers, path);
+            }
+        }
+    }
+    return limits;
+}
+
+std::string limits_below_need(const CgroupLimits &limits) {
+    std::string below;
+    if (limits.memory_bytes && *limits.memory_bytes < needed_memory_bytes) {
+        below = fmt::format("memory: {} MiB, it needs {} MiB", *limits.memory_bytes >> 20,
+                            needed_memory_bytes >> 20);
+    }
+    if (limits.cpus && *limits.cpus < needed_cpus) {
+        below += fmt::format("{}CPU time: {:.3g} of one CPU, it needs {:.3g}",
+                             below.empty() ? "" : "; ", *limits.cpus, needed_cpus);
+    }
+    return below;
+}
+
+void warn_of_low_limits() {
+    const std::string below =
+        limits_below_need(cgroup_limits(read_start("/proc/self/cgroup").value_or("")));
+    if (!below.empty()) {
+        log::warn(
+            "the limits of the control group are below what the exporter needs: it may be killed, "
+            "or become ready late or never",
+            {{"limits", below}});
+    }
+}
+
+}  // namespace gpusnoop
