@@ -111,6 +111,7 @@ void Discovery::run(const std::stop_token &stop) {
         hear_of_mappings();
         look_at_changed();
         go_on_opening();
+        examine_unnamed();
         note_mounts();
         if (!progress_.is_ready() && (!is_opening() || Clock::now() >= ready_at)) {
             progress_.first_look_is_over();
@@ -136,12 +137,16 @@ void Discovery::run(const std::stop_token &stop) {
             openings_.opener->abandon(*known_[key].opening);
         }
     }
+    if (unnamed_.opening) {
+        openings_.opener->abandon(*unnamed_.opening);
+    }
 }
 
 void Discovery::sleep(Clock::time_point rescan_at) {
     const bool is_due = std::ranges::any_of(
         openings_.keys, [this](const Key &key) { return known_.at(key).awaits_turn; });
-    const bool has_work = !openings_.keys.empty() || !news_.processes.empty() || news_.missed_some;
+    const bool has_work = !openings_.keys.empty() || !news_.processes.empty() ||
+                          news_.missed_some || unnamed_.opening || unnamed_.files.has_work();
     const auto until = Clock::now() + (is_due     ? Clock::duration::zero()
                                        : has_work ? next_round
                                                   : next_idle_round);
@@ -159,6 +164,8 @@ void Discovery::hear_of_mappings() {
                 news_.processes.insert(tgid);
                 const auto first = news_.mapped_at.try_emplace({tgid, std::string(name)}, at).first;
                 first->second = std::min(first->second, at);  // another CPU's may be older
+            } else {
+                unnamed_.files.has_mapped(tgid);
             }
         });
     news_.missed_some = news_.missed_some || dropped > 0;
@@ -238,13 +245,16 @@ void Discovery::complain_of(std::uint32_t tgid, const Error &error) {
 // linked into a program. Libraries that others call inside come last, see Attacher::is_inner().
 void Discovery::consider_all(const std::vector<ebpf::Mapping> &mappings) {
     std::set<std::pair<Attacher *, std::uint32_t>> users;
+    std::set<std::uint32_t> processes;  // these users
     std::vector<std::pair<Attacher *, const ebpf::Mapping *>> inner;
     for (const ebpf::Mapping &mapping : mappings) {
         for (Attacher *attacher : attachers_) {
-            if (!attacher->wants(mapping.name)) {
+            if (!attacher->wants(mapping.name) &&
+                !unnamed_.files.is_wanted(*attacher, mapping.file)) {
                 continue;
             }
             users.emplace(attacher, mapping.tgid);
+            processes.insert(mapping.tgid);
             if (attacher->is_inner(mapping.name)) {
                 inner.emplace_back(attacher, &mapping);
             } else {
@@ -262,6 +272,7 @@ void Discovery::consider_all(const std::vector<ebpf::Mapping> &mappings) {
     for (const auto &[attacher, mapping] : inner) {
         consider(*mapping, *attacher, known_[{attacher, mapping->file}]);
     }
+    add_unnamed(mappings, processes);
 }
 
 void Discovery::look_at_all(bool timed) {
@@ -277,6 +288,7 @@ void Discovery::look_at_all(bool timed) {
     note_unreadable();
     failures_.begin_look();
     if (timed) {
+        unnamed_.files.begin_scan();
         failures_.begin_rescan();
         for (auto &[key, known] : known_) {
             known.idle_rescans++;
@@ -288,6 +300,7 @@ void Discovery::look_at_all(bool timed) {
     consider_all(*mappings);
     found_.end_look();
     if (timed) {
+        unnamed_.files.end_scan();
         look_at_named();
     }
     forget_unused();
@@ -326,6 +339,7 @@ void Discovery::make_changes() {
 void Discovery::offer_again(Attacher &attacher) {
     forget_changed();
     failures_.begin_rescan();
+    unnamed_.files.examine_again();
     openings_.patience = patience_in_round;
     openings_.turn_until = Clock::time_point::max();
     for (auto &[key, known] : known_) {

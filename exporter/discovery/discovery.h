@@ -26,6 +26,7 @@
 #include "exporter/discovery/progress.h"
 #include "exporter/discovery/sleeper.h"
 #include "exporter/discovery/turns.h"
+#include "exporter/discovery/unnamed_files.h"
 #include "exporter/ebpf/grace_period.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/mmap_events.h"
@@ -130,6 +131,12 @@ private:
     void offer_again(Attacher &attacher);
     [[nodiscard]] bool wanted(std::string_view name) const;
 
+    // discovery_unnamed.cpp: files that no attacher wants by name.
+    void add_unnamed(const std::vector<ebpf::Mapping> &mappings,
+                     const std::set<std::uint32_t> &users);
+    void examine_unnamed();
+    void examine(const processes::FileOpener::Opening &opening, processes::MappedFile file);
+
     // discovery_unused.cpp: files that no process maps.
     void look_at_named();
     void note_mounts();
@@ -185,6 +192,12 @@ private:
         Clock::time_point turn_until{};
     };
     Openings openings_;
+    struct Unnamed {
+        UnnamedFiles files;
+        std::optional<UnnamedFiles::Turn> turn;
+        std::unique_ptr<processes::FileOpener::Opening> opening;  // of the turn's file
+    };
+    Unnamed unnamed_;
     struct News {
         std::set<std::uint32_t> processes;  // that map something new
         // The same, but they did not answer.

@@ -74,6 +74,7 @@ void Discovery::forget_unused() {
             openings_.opener->abandon(*known.opening);
         }
         openings_.keys.erase(key);
+        unnamed_.files.forget_wanted(*key.first, key.second);
         if (known.settled || known.is_attached()) {
             key.first->detach(key.second, false);
         }

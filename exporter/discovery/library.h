@@ -50,6 +50,16 @@ public:
     // Globs of absolute paths on the host: files that are attached to before any process maps them.
     [[nodiscard]] virtual std::vector<std::string> paths() const { return {}; }
 
+    // What the attacher finds in a file that it does not want by its name.
+    struct Examined {
+        bool is_wanted = false;    // for its contents: attach() is called for it
+        std::string problem = {};  // why it should have another name, or its name be wanted
+    };
+    // Called once for each file that a process maps beside a wanted one, if the attacher examines
+    // files at all. Takes 100 ms at most.
+    [[nodiscard]] virtual bool examines() const { return false; }
+    [[nodiscard]] virtual Examined examine(const Library & /*library*/) { return {}; }
+
     // Attaches to the library. A failure gives the reason; `code` ENOENT or ESRCH: the file
     // disappeared meanwhile. Programs are offered, too, because a library may be linked into them;
     // a program may contain nothing to attach to.

@@ -73,13 +73,15 @@ std::map<Labels, double> by_operation(const Page &page, const std::string &name,
     return found;
 }
 
-// The library is the stand-in of NCCL, also under another name.
-void check_ranks(const std::string &mode, const std::filesystem::path &library, int rounds = 23) {
+// The library is the stand-in of NCCL, also under another name. The program maps others beside it.
+void check_ranks(const std::string &mode, const std::filesystem::path &library, int rounds = 23,
+                 const std::string &others = "") {
     const Exporter exporter(
         "cuda: {enabled: false}\nseries: {budget: 20000}\nfunctions: {attach: " + mode + "}\n");
     const TemporaryDirectory directory;
-    const Process ranks({"env", "LD_PRELOAD=" + library.string(), standin("ranks"), "--ranks", "5",
-                         "--rounds", std::to_string(rounds), "--wait-for-file", directory / "go"});
+    const Process ranks({"env", "LD_PRELOAD=" + library.string() + " " + others, standin("ranks"),
+                         "--ranks", "5", "--rounds", std::to_string(rounds), "--wait-for-file",
+                         directory / "go"});
     exporter.wait_until_attached_to(library);
     write_file(directory / "go", "");
     ranks.wait_for_output("holding");
@@ -135,6 +137,14 @@ TEST_CASE("the operations of RCCL count as those of NCCL", "[kernel]") {
     const auto library = std::filesystem::path(directory / "librccl.so.1");
     std::filesystem::copy_file(standin("libnccl.so.2"), library);
     check_ranks("auto", library);
+}
+
+TEST_CASE("NCCL in a library of another name is counted by its exports", "[kernel]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const auto library = std::filesystem::path(directory / "xla_cuda_plugin.so");
+    std::filesystem::copy_file(standin("libnccl.so.2"), library);
+    check_ranks("auto", library, 23, standin("12/libcudart.so.12"));
 }
 
 TEST_CASE("the page shows which rank is behind, and since when, until the communicator ends",

@@ -64,6 +64,9 @@ std::vector<Finding> examine_unnamed(const std::vector<ebpf::Mapping> &mappings,
             continue;  // no program can load it, either, or it is far larger than any library
         }
         for (const probes::UnnamedExports &one : *exports) {
+            if (one.is_counted) {
+                continue;
+            }
             findings.push_back({"unnamed_libraries", Verdict::warn,
                                 path + " exports " + one.function + " of the group " + one.group +
                                     ", whose libraries have other names",

@@ -10,6 +10,7 @@
 #include "exporter/base/text.h"
 #include "exporter/base/words.h"
 #include "exporter/config/globs.h"
+#include "exporter/probes/functions/select/unnamed.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {
@@ -72,6 +73,22 @@ std::vector<std::string> FunctionsAttacher::paths() const {
     return paths;
 }
 
+bool FunctionsAttacher::examines() const {
+    return named_.empty() && std::ranges::any_of(config_.groups, [](const auto &entry) {
+               return entry.second.enabled;
+           });
+}
+
+discovery::Attacher::Examined FunctionsAttacher::examine(const discovery::Library &library) {
+    const auto exports =
+        unnamed_exports(library.readable(), library.name, library.path, groups_of_files());
+    if (!exports) {
+        return {};
+    }
+    return {.is_wanted = std::ranges::any_of(*exports, &UnnamedExports::is_counted),
+            .problem = problem_of(*exports)};
+}
+
 Result<Selection> FunctionsAttacher::select(const discovery::Library &library) {
     auto elf = symbols::ElfFile::open(library.readable());
     if (!elf) {
@@ -120,7 +137,8 @@ void FunctionsAttacher::report(const Selection &selection, const discovery::Libr
 
 Result<> FunctionsAttacher::attach(const discovery::Library &library) {
     // Programs are offered because of a library that they use, and paths are only known here.
-    if (!probes::wants(groups_of_files(), library.name, library.path)) {
+    if (!probes::wants(groups_of_files(), library.name, library.path) &&
+        !matches_exports(groups_of_files(), library.readable(), library.name)) {
         remove(library.id);
         return library.path.empty() ? fail("its path could not be read", ESRCH) : Result<>();
     }

@@ -35,6 +35,9 @@ public:
     // The libraries that groups name by their whole path: those that they name by globs may be
     // many.
     [[nodiscard]] std::vector<std::string> paths() const override;
+    // Not for a trace that names libraries.
+    [[nodiscard]] bool examines() const override;
+    [[nodiscard]] Examined examine(const discovery::Library &library) override;
     Result<> attach(const discovery::Library &library) override;
     void detach(const FileId &id, bool is_changed) override;
     [[nodiscard]] bool must_wait_for(const FileId &id) override { return files_.must_wait_for(id); }

@@ -254,12 +254,18 @@ void read_group(const std::string &name, const config::Value &value, bool is_shi
     if (const auto items = list("libraries", "a list of file names", "files", 1, max_libraries)) {
         group.libraries = read_texts(*items, "a file name or path", library_problem);
     }
+    section.boolean("match_exports", group.match_exports);
     if (const auto items =
             list("functions", "a list of functions", "functions", 1, max_function_patterns)) {
         group.functions = read_functions(*items, group.options);
     }
     if (const auto items = list("usdt", "a list of calls", "calls", 1, max_usdt_calls)) {
         group.usdt = read_usdt_calls(*items);
+    }
+    if (group.match_exports &&
+        std::ranges::all_of(group.functions, [](const auto &one) { return one.is_glob; })) {
+        section.reject("match_exports",
+                       "has no effect: the group names no function exactly, but only by globs");
     }
     for (const UsdtCall &call : group.usdt) {
         if (std::ranges::any_of(group.functions, [&](const FunctionPattern &function) {

@@ -116,6 +116,8 @@ struct FunctionGroup {
     // Globs for fnmatch(3) without flags. A glob that begins with / matches the path of a file as
     // the process sees it, others match the file's name.
     std::vector<std::string> libraries{};
+    // Files of any other name, too, that export a function which the group names exactly.
+    bool match_exports = false;
     std::vector<FunctionPattern> functions{};
     std::vector<UsdtCall> usdt{};
     // Symbols or globs of excluded functions, even if a pattern matches them.

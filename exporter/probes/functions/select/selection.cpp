@@ -9,6 +9,7 @@
 #include "exporter/probes/functions/select/candidates.h"
 #include "exporter/probes/functions/select/group.h"
 #include "exporter/probes/functions/select/problems.h"
+#include "exporter/probes/functions/select/unnamed.h"
 
 namespace gpusnoop::probes {
 namespace {
@@ -233,7 +234,8 @@ Result<Selection> select_functions(const symbols::ElfFile &file, int fd, std::st
                                    std::size_t max_functions) {
     std::vector<GroupMatcher> wanting;
     for (const auto &[name, group] : groups) {
-        if (applies(group, std::string(file_name), std::string(path))) {
+        if (applies(group, std::string(file_name), std::string(path)) ||
+            matches_exports(group, file, file_name)) {
             wanting.emplace_back(name, group);
         }
     }

@@ -247,6 +247,11 @@ TEST_CASE("what has no effect is reported") {
     CHECK(of_group("entry_only: true, libraries: [a], functions: [{symbol: f, buckets: [1s]}]") ==
           "functions[0].buckets: " + no_duration);
     CHECK(of_key("entry_only: true, slow_threshold: 1s") == "slow_threshold: " + no_duration);
+    CHECK(of_group("match_exports: true, libraries: [a], functions: [\"f*\"]") ==
+          "match_exports: has no effect: the group names no function exactly, but only by globs");
+    CHECK(problems("functions: {groups: {own: {match_exports: true, libraries: [a], functions: "
+                   "[\"f*\", g]}}}")
+              .empty());
     CHECK(problems("functions: {groups: {own: {libraries: [a], functions: [{symbol: f, entry_only: "
                    "true, slow_threshold: none, errors: none, arguments: []}]}}}")
               .empty());
