@@ -28,10 +28,6 @@ constexpr int rounds_at_once = 8;
 constexpr milliseconds next_round{10};
 constexpr milliseconds next_idle_round{200};
 
-std::string_view last_part(std::string_view path) {
-    return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
-}
-
 }  // namespace
 
 Discovery::Discovery(Settings settings, std::vector<Attacher *> attachers, Sleeper sleeper)
@@ -160,7 +156,7 @@ void Discovery::hear_of_mappings() {
     }
     const std::uint64_t dropped = kernel_.events->read(
         [&](std::uint32_t tgid, std::string_view path, std::chrono::nanoseconds at) {
-            if (const std::string_view name = last_part(path); wanted(name)) {
+            if (const std::string_view name = ebpf::mapped_name(path); wanted(name)) {
                 news_.processes.insert(tgid);
                 const auto first = news_.mapped_at.try_emplace({tgid, std::string(name)}, at).first;
                 first->second = std::min(first->second, at);  // another CPU's may be older

@@ -11,6 +11,7 @@
 
 #include "bpf/mappings.h"
 #include "exporter/base/fd.h"
+#include "exporter/base/words.h"
 #include "exporter/ebpf/iterator.h"
 #include "exporter/ebpf/record.h"
 #include "exporter/ebpf/skeleton.h"
@@ -32,7 +33,7 @@ Mapping to_mapping(const mapping_record &record) {
             record.file_page * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)),
             {record.inode, record.device, record.generation, record.inode_address},
             record.is_program != 0,
-            std::string(record.name, ::strnlen(record.name, sizeof(record.name))),
+            std::string(mapped_name({record.name, ::strnlen(record.name, sizeof(record.name))})),
             record.file_system,
             {record.bytes, std::chrono::nanoseconds(static_cast<std::int64_t>(record.modified_ns))},
             std::chrono::nanoseconds(static_cast<std::int64_t>(record.started_ns)),
@@ -62,6 +63,19 @@ private:
 };
 
 }  // namespace
+
+std::string_view mapped_name(std::string_view path) {
+    constexpr std::string_view deleted = " (deleted)";
+    constexpr std::string_view in_memory = "memfd:";
+    if (path.ends_with(deleted)) {
+        path.remove_suffix(deleted.size());
+    }
+    path = last_part(path);
+    if (path.starts_with(in_memory)) {
+        path.remove_prefix(in_memory.size());
+    }
+    return path;
+}
 
 MappingList::MappingList(std::unique_ptr<Program> program) : program_(std::move(program)) {}
 MappingList::~MappingList() = default;

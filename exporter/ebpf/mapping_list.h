@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exporter/base/fd.h"
@@ -33,6 +34,10 @@ struct Mapping {
 
     [[nodiscard]] bool is_by_process() const { return tgid != 0; }
 };
+
+// The name of a mapped file by its path, or by the kernel's name for it: the last part, without
+// what the kernel adds to the names of files in memory ("memfd:") and of deleted ones.
+[[nodiscard]] std::string_view mapped_name(std::string_view path);
 
 // One thread uses a list at a time.
 class MappingList {

@@ -1,5 +1,8 @@
 // Libraries of groups under names that no group has.
 #include <dlfcn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
@@ -91,4 +94,36 @@ TEST_CASE("the log names a library of a group that has an unexpected name, once"
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     CHECK(lines_of(unnamed) == 1);
     CHECK(lines_of(later) == 1);
+}
+
+TEST_CASE("a library in a file in memory is traced by the name behind memfd:", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const Exporter exporter("functions: {}\n");
+    const e2e::Child program([&] {
+        const std::string bytes = read_file(standin("libcublas.so.12"));
+        const int file = ::memfd_create("libcublas-in-memory.so.12", 0);
+        if (::write(file, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
+            return 1;
+        }
+        ::prctl(PR_SET_NAME, "in_memory");
+        void *const library = ::dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW);
+        auto *const create = e2e::function_of<int(void **)>(library, "cublasCreate_v2");
+        write_file(directory / "loaded", "");
+        e2e::wait_for_file(directory / "go");
+        void *handle = nullptr;
+        for (int i = 0; i < 321; i++) {
+            (void)create(&handle);
+        }
+        e2e::pause_for_ever();
+        return 0;
+    });
+    e2e::wait_for_file(directory / "loaded");
+    exporter.wait_for_log("library=libcublas-in-memory.so.12");
+    write_file(directory / "go", "");
+    const Page page =
+        exporter.wait_for("gpusnoop_function_calls_total",
+                          {{"comm", "in_memory"}, {"library", "libcublas-in-memory.so.12"}}, 321);
+    CHECK(page.sum("gpusnoop_function_calls_total",
+                   {{"comm", "in_memory"}, {"function", "cublasCreate_v2"}}) == 321);
 }
