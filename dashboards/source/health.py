@@ -94,7 +94,9 @@ def _probes():
                                     increase("probe_attach_failures_total", over="$__rate_interval"))),
                     PROBE + " {{reason}}"),
                    (lines(10, total("instance", own("discovery_slow_files"))),
-                    "{{cluster}} {{instance}} files that do not answer")),
+                    "{{cluster}} {{instance}} files that do not answer"),
+                   (lines(10, total("instance", own("discovery_unreadable_processes"))),
+                    "{{cluster}} {{instance}} processes that do not answer")),
         timeseries("Age of the last round of discovery", "Time since discovery completed its last round: past 10 s, "
                    "new ones are not found.", "s",
                    (lines(10, total("instance", own("discovery_last_round_age_seconds"))), "{{cluster}} {{instance}}")),
