@@ -71,7 +71,7 @@ public:
     // The followed processes with such files, at most once in between_scans.
     [[nodiscard]] std::set<std::uint32_t> take_changed(Clock::time_point now);
 
-    // A scan of all processes begins: it reports again whom to follow.
+    // A scan of all processes begins. It calls follow() again for each process to follow.
     void begin_scan() { followed_.clear(); }
     // It has ended: files that two scans did not find are forgotten.
     void end_scan();

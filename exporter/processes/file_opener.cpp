@@ -10,8 +10,8 @@
 #include <fstream>
 #include <string_view>
 
-#include "exporter/base/read_file.h"
 #include "exporter/base/text.h"
+#include "exporter/processes/proc.h"
 
 namespace gpusnoop::processes {
 
@@ -50,14 +50,6 @@ constexpr std::array<std::uint32_t, 16> local = {
     0x7366746E,  // ntfs3
     0x3153464A,  // jfs
 };
-
-// The process is not blocked: it waits only for a CPU.
-bool is_runnable(pid_t pid) {
-    const auto stat = read_start("/proc/" + std::to_string(pid) + "/stat", 256);
-    const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
-    return name_end != std::string::npos && name_end + 2 < stat->size() &&
-           (*stat)[name_end + 2] == 'R';
-}
 
 }  // namespace
 
@@ -197,7 +189,8 @@ std::optional<Result<MappedFile>> FileOpener::advance(Opening &opening, millisec
             continue;
         }
         if (const std::uint64_t progress = opening.reader_->progress();
-            progress != opening.progress_.count || is_runnable(opening.reader_->pid())) {
+            progress != opening.progress_.count ||
+            is_runnable(static_cast<std::uint32_t>(opening.reader_->pid()))) {
             opening.progress_.count = progress;
             opening.progress_.last = now;
         }

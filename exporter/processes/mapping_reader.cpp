@@ -2,12 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <filesystem>
 #include <span>
-#include <string>
-#include <system_error>
 #include <utility>
 
 #include "exporter/processes/file_opener.h"
@@ -21,19 +17,8 @@ namespace {
 // so there should be none.
 constexpr std::size_t most_stuck = 4;
 
-std::vector<std::uint32_t> running_processes() {
-    std::vector<std::uint32_t> running;
-    std::error_code ignored;
-    for (const auto &entry : std::filesystem::directory_iterator("/proc", ignored)) {
-        const std::string name = entry.path().filename();
-        std::uint32_t tgid = 0;
-        const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), tgid);
-        if (error == std::errc() && end == name.data() + name.size()) {
-            running.push_back(tgid);
-        }
-    }
-    return running;
-}
+// A child that has no CPU on a busy machine says nothing of the process that it reads.
+constexpr std::chrono::seconds patience_with_cpu{2};
 
 bool is_timeout(const Result<std::vector<ebpf::Mapping>> &result) {
     return !result && result.error().code == ETIMEDOUT;
@@ -88,7 +73,7 @@ Result<std::vector<ebpf::Mapping>> MappingReader::read_all() {
 }
 
 Result<std::vector<ebpf::Mapping>> MappingReader::read_each() {
-    const std::vector<std::uint32_t> running = running_processes();
+    const std::vector<std::uint32_t> running = all_processes();
     std::erase_if(left_alone_, [&](const auto &left) {
         return std::ranges::find(running, left.first) == running.end();
     });
@@ -147,7 +132,12 @@ Result<ForeignReader::Answer> MappingReader::ask(const Question &question) {
         reader_.reset();
         return tl::unexpected(asked.error());
     }
-    auto answer = reader_->wait(std::chrono::ceil<std::chrono::milliseconds>(limits_.patience));
+    const auto patience = std::chrono::ceil<std::chrono::milliseconds>(limits_.patience);
+    auto answer = reader_->wait(patience);
+    while (!answer && is_runnable(static_cast<std::uint32_t>(reader_->pid())) &&
+           Clock::now() - used_ < patience_with_cpu) {
+        answer = reader_->wait(patience);
+    }
     if (!answer) {
         if (!reader_->end()) {
             stuck_.push_back(std::move(reader_));

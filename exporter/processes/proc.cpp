@@ -6,8 +6,10 @@
 #include <array>
 #include <charconv>
 #include <ctime>
+#include <filesystem>
 #include <span>
 #include <string_view>
+#include <system_error>
 
 #include "exporter/base/read_file.h"
 
@@ -117,6 +119,27 @@ std::string name_of(std::uint32_t tgid) {
         name.pop_back();
     }
     return name;
+}
+
+std::vector<std::uint32_t> all_processes() {
+    std::vector<std::uint32_t> tgids;
+    std::error_code error;
+    for (const auto &entry : std::filesystem::directory_iterator("/proc", error)) {
+        const std::string name = entry.path().filename();
+        std::uint32_t tgid = 0;
+        const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), tgid);
+        if (wrong == std::errc() && end == name.data() + name.size()) {
+            tgids.push_back(tgid);
+        }
+    }
+    return tgids;
+}
+
+bool is_runnable(std::uint32_t tgid) {
+    const auto stat = read_start(path_of(tgid, "stat"), 256);
+    const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
+    return name_end != std::string::npos && name_end + 2 < stat->size() &&
+           (*stat)[name_end + 2] == 'R';
 }
 
 Presence presence(std::uint32_t tgid, std::chrono::nanoseconds started) {

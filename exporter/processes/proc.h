@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "exporter/base/result.h"
 #include "exporter/processes/cgroup_owner.h"
@@ -27,6 +28,12 @@ std::optional<std::uint32_t> innermost_id_of(std::uint32_t tgid);
 
 // The name of its first thread: untrusted bytes; empty if it cannot be read.
 std::string name_of(std::uint32_t tgid);
+
+// The processes that run now. Empty if /proc cannot be read.
+std::vector<std::uint32_t> all_processes();
+
+// Its first thread is not blocked: it runs, or waits for a CPU.
+bool is_runnable(std::uint32_t tgid);
 
 enum class Presence {
     running,

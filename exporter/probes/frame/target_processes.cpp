@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
-#include <filesystem>
 #include <stop_token>
 #include <vector>
 
@@ -37,20 +35,6 @@ using std::chrono::nanoseconds;
 template <std::size_t N>
 std::string text_of(const char (&bytes)[N]) {
     return {bytes, ::strnlen(bytes, N)};
-}
-
-std::vector<std::uint32_t> all_processes() {
-    std::vector<std::uint32_t> tgids;
-    std::error_code error;
-    for (const auto &entry : std::filesystem::directory_iterator("/proc", error)) {
-        const std::string name = entry.path().filename();
-        std::uint32_t tgid = 0;
-        const auto [end, wrong] = std::from_chars(name.data(), name.data() + name.size(), tgid);
-        if (wrong == std::errc() && end == name.data() + name.size()) {
-            tgids.push_back(tgid);
-        }
-    }
-    return tgids;
 }
 
 // The globs that the BPF programs match themselves.
@@ -183,7 +167,7 @@ void TargetProcesses::Tracker::warn_of_losses() {
 }
 
 void TargetProcesses::Tracker::rescan() {
-    const std::vector<std::uint32_t> running = all_processes();
+    const std::vector<std::uint32_t> running = processes::all_processes();
     for (const std::uint32_t tgid : running) {
         const auto started = processes::start_time(tgid);
         if (started) {
