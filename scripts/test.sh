@@ -28,7 +28,14 @@ part() { # part NAME COMMAND...: runs it, notes a failure, keeps the output
     local name=$1
     shift
     printf '\n== %s\n' "$name"
-    "$@" 2>&1 | tee "$logs/$name.log" || failed+=("$name")
+    timed "$name" "$@" 2>&1 | tee "$logs/$name.log" || failed+=("$name")
+}
+
+# The summary shows what each part took.
+timed() { # timed NAME COMMAND...
+    local TIMEFORMAT="$1: %0R s, of the CPUs %0U + %0S s"
+    shift
+    { time "$@" 2>&3; } 3>&2 2>>"$logs/times"
 }
 
 # A sanitizer needs its shadow memory at fixed addresses, and the kernel's randomization can be in the
@@ -88,10 +95,10 @@ metrics_page() { # docs/metrics.md is what the program says of itself
 
 build_others() {
     local sanitizer
-    scripts/headers.sh dev
+    timed headers scripts/headers.sh dev
     for sanitizer in $sanitizers; do
         cmake --preset "$sanitizer"
-        fixed_addresses cmake --build --preset "$sanitizer" --parallel "$jobs" --target unit_tests
+        timed "build for $sanitizer" fixed_addresses cmake --build --preset "$sanitizer" --parallel "$jobs" --target unit_tests
     done
 }
 
@@ -119,11 +126,11 @@ in_background() { # in_background LOG COMMAND...: in a process group of its own,
 }
 build() { # build [TARGET...]: also everything that is built by default
     cmake --preset "$preset"
-    cmake --build --preset "$preset" --parallel "$jobs" --target all "$@"
+    timed build cmake --build --preset "$preset" --parallel "$jobs" --target all "$@"
 }
 
 mkdir -p "$logs"
-rm -f "$logs"/*.log
+rm -f "$logs"/*.log "$logs/times"
 touch "$logs/started"
 case $label in
 '' | quick | core) scripts/setup.sh --core ;;
@@ -152,15 +159,15 @@ all)
     # this leaves, then the other builds and their tests.
     beside_release() {
         local result=0 sanitizer
-        label=vm tests_of release >"$logs/guest-tests.log" 2>&1 || result=1
+        label=vm timed guests tests_of release >"$logs/guest-tests.log" 2>&1 || result=1
         renice -n 19 "$$" >/dev/null
         build_others >"$logs/other-builds.log" 2>&1 || { tail -n 40 "$logs/other-builds.log" && return 1; }
         for sanitizer in $sanitizers; do
-            tests_of "$sanitizer" >"$logs/$sanitizer-tests.log" 2>&1 || result=1
+            timed "$sanitizer-tests" tests_of "$sanitizer" >"$logs/$sanitizer-tests.log" 2>&1 || result=1
         done
         return $result
     }
-    in_background beside bash -c "$(declare -f fixed_addresses tests_of second_run build_others beside_release)
+    in_background beside bash -c "$(declare -f timed fixed_addresses tests_of second_run build_others beside_release)
 set -euo pipefail; jobs=$jobs label=$label preset=$preset logs=$logs sanitizers='$sanitizers'; beside_release"
     beside_release=$started
     part release-tests tests_of release --label-exclude '^(vm|perf)$'
@@ -180,6 +187,7 @@ long)
 esac
 
 printf '\n== summary\n'
+cat "$logs/times"
 for log in "$logs"/*-tests.log; do
     name=$(basename "$log" .log)
     sed -nE "s/^([0-9]+% tests passed.*|Total Test time.*|FAILED ONCE: .*)/$name: \1/p" "$log"
