@@ -24,6 +24,9 @@ mkdir -p build/fuzz/findings build/fuzz/corpus/elf
 seed=(cc -O2 -shared -fPIC -nostdlib -Wl,-z,noseparate-code tests/fuzz/elf_seed.c)
 "${seed[@]}" -o build/fuzz/corpus/elf/symbols.so
 "${seed[@]}" -s -o build/fuzz/corpus/elf/stripped.so
+# Its symbols inside, compressed.
+xz --format=xz --stdout build/fuzz/corpus/elf/symbols.so >build/fuzz/corpus/symbols.xz
+objcopy --add-section=.gnu_debugdata=build/fuzz/corpus/symbols.xz build/fuzz/corpus/elf/stripped.so build/fuzz/corpus/elf/inside.so
 for target in "${targets[@]}"; do
     name=${target%_fuzz}
     kept=build/fuzz/corpus/$name

@@ -55,7 +55,7 @@ esac
 # The build, and curl, with which scripts/run.sh says to read the page. clang and LLVM 19 exist in both releases;
 # their code for BPF does not change under us.
 packages="cmake ninja-build g++ pkg-config curl patch xz-utils clang-19 llvm-19
-    libelf-dev libcap-dev libseccomp-dev zlib1g-dev libssl-dev libcurl4-openssl-dev libcrypt-dev prometheus-cpp-dev libyaml-cpp-dev
+    libelf-dev libcap-dev libseccomp-dev zlib1g-dev liblzma-dev libssl-dev libcurl4-openssl-dev libcrypt-dev prometheus-cpp-dev libyaml-cpp-dev
     libcli11-dev libprotozero-dev robin-map-dev libexpected-dev nlohmann-json3-dev libzycore-dev"
 # What is too old in Debian 12, from its backports: its libbpf (1.1) has no uprobe.multi, its kernel headers are
 # those of one architecture (exporter/symbols/names/syscall_table.cmake), and its Catch2 is version 2.
@@ -287,7 +287,7 @@ unpack_arm64() {
     read_suite "$codename"
     suite_apt "$codename" apt-get -o Dir::Cache::Archives="$PWD/$new/archives" -o Debug::NoLocking=1 \
         install --yes --no-install-recommends --download-only \
-        libelf-dev libcap-dev libseccomp-dev zlib1g-dev libssl-dev libcurl4-openssl-dev libcrypt-dev \
+        libelf-dev libcap-dev libseccomp-dev zlib1g-dev liblzma-dev libssl-dev libcurl4-openssl-dev libcrypt-dev \
         prometheus-cpp-dev libyaml-cpp-dev libzycore-dev libcli11-dev libprotozero-dev robin-map-dev \
         libexpected-dev nlohmann-json3-dev g++ base-files bash dash coreutils findutils grep sed mawk procps iproute2 \
         util-linux mount
@@ -362,7 +362,7 @@ parts() {
     fi
     if [ $with_arm64 = yes ]; then
         architecture=arm64
-        part arm64/root/var/lib/dpkg/status "$codename${backports:+, $backports}: libraries and tools for arm64" unpack_arm64
+        part arm64/root/usr/lib/aarch64-linux-gnu/liblzma.a "$codename${backports:+, $backports}: libraries and tools for arm64" unpack_arm64
         part "image/libc6_*_arm64.deb" "bookworm: libc6 for arm64" of_image libc6
     fi
     if [ $with_arm64 = yes ] && [ $with_tests = yes ]; then

@@ -58,12 +58,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
             }
         }
     }
+    constexpr std::array<std::uint64_t, 4> offsets{0x100, 0x1000, 0x4100, 0x5000};
+    if (auto inside = file->debug_data(); answered(inside)) {
+        file->use_debug_file(*std::move(inside));
+        (void)answered(file->functions_at(offsets));
+        (void)answered(file->list_functions([](auto) { return true; }));
+    }
     // As its own debug file, too.
     (void)file->debug_link();
     if (auto debug = file->open_debug_file(Fd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0)))) {
         file->use_debug_file(*std::move(debug));
     }
-    constexpr std::array<std::uint64_t, 4> offsets{0x100, 0x1000, 0x4100, 0x5000};
     if (const auto found = file->functions_at(offsets); answered(found)) {
         for (const FoundSymbol &function : *found) {
             if (kernel_name(function.name).size() > max_kernel_name_bytes ||

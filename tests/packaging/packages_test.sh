@@ -49,7 +49,7 @@ python3 - "$name.spdx.json" <<'END'
 import json, sys
 document = json.load(open(sys.argv[1], encoding="utf-8"))
 names = {package["name"] for package in document["packages"]}
-missing = {"gpusnoop_exporter", "libbpf-dev", "libelf-dev", "libssl-dev", "libcap-dev", "libseccomp-dev", "zlib1g-dev",
+missing = {"gpusnoop_exporter", "libbpf-dev", "libelf-dev", "libssl-dev", "libcap-dev", "libseccomp-dev", "zlib1g-dev", "liblzma-dev",
            "libyaml-cpp-dev", "libcrypt-dev", "civetweb", "fmtlib", "spdlog", "zydis", "libcli11-dev"} - names
 if missing or not any(name.startswith("libstdc++-") for name in names) or not any(name.startswith("libgcc-") for name in names):
     sys.exit(f"packages_test: the bill of materials lacks {missing}, or the compiler's libraries: {names}")

@@ -17,14 +17,16 @@ TEST_CASE("a static function of a stripped library is traced by its debug file",
           "[kernel][modes]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
-    const std::string kind = GENERATE("by_id", "by_link");
+    const std::string kind = GENERATE("by_id", "by_link", "inside");
     CAPTURE(mode, kind);
     const TemporaryDirectory directory;
     const fs::path library = directory / "libstripped.so.1";
     fs::copy(standin("stripped/" + kind + "/libstripped.so.1"), library);
-    fs::create_directory(directory / ".debug");
-    fs::copy(standin("stripped/" + kind + "/libstripped.so.1.debug"),
-             directory / ".debug/libstripped.so.1.debug");
+    if (kind != "inside") {  // this one has its symbols in .gnu_debugdata
+        fs::create_directory(directory / ".debug");
+        fs::copy(standin("stripped/" + kind + "/libstripped.so.1.debug"),
+                 directory / ".debug/libstripped.so.1.debug");
+    }
     const Exporter exporter(only_groups(mode) + R"(
     stripped:
       libraries: ["libstripped.so*"]

@@ -132,6 +132,9 @@ void DebugFiles::add_to(ElfFile &file, const FileId &id, const DebugFilePlace &p
     if (debug != nullptr && known == found_.end()) {
         found_.emplace(id, debug);
     }
+    if (debug == nullptr && !file.has_symtab()) {
+        debug = file.debug_data().value_or(nullptr);  // not kept, as it takes memory
+    }
     file.use_debug_file(std::move(debug));
 }
 

@@ -42,6 +42,7 @@ struct DebugFilePlace {
 // found has ended.
 class DebugFiles {
 public:
+    // The debug file of `file`, else what is compressed inside it.
     void add_to(ElfFile &file, const FileId &id, const DebugFilePlace &place);
     void forget(const FileId &id) { found_.erase(id); }
 

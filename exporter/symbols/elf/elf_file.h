@@ -73,6 +73,8 @@ public:
     // Of the notes of all USDT probes, and places of the wanted ones. OpenJDK has 60 KiB of notes.
     static constexpr std::uint64_t max_usdt_bytes = std::uint64_t{4} << 20;
     static constexpr std::size_t max_usdt_places = 4096;
+    // Of .gnu_debugdata, compressed and decompressed.
+    static constexpr std::uint64_t max_debug_data = std::uint64_t{32} << 20;
     static constexpr std::size_t max_matched_name_bytes = std::size_t{64} << 20;
 
     // Reads the headers. `fd` is borrowed and must stay open as long as this object is used; its
@@ -143,12 +145,17 @@ public:
         Fd fd;
         std::uint64_t file_size = 0;
         SymbolTable symtab;
+        bool is_in_memory = false;
     };
     [[nodiscard]] Result<std::shared_ptr<const DebugFile>> open_debug_file(Fd file) const;
+    // The one that is compressed inside this file (.gnu_debugdata, on RHEL and Fedora), in memory:
+    // it has the functions that are not in .dynsym. Fails with ENOENT if there is none.
+    [[nodiscard]] Result<std::shared_ptr<const DebugFile>> debug_data() const;
     // From now on functions_at() and list_functions() use its symbols, too; null: no longer. It is
     // not trusted alone for probes in a file that others use: a function is listed only if it
     // begins where this file's table for unwinding has a function begin, and ends before the next.
     void use_debug_file(std::shared_ptr<const DebugFile> file) { debug_ = std::move(file); }
+    [[nodiscard]] const DebugFile *debug_file() const { return debug_.get(); }
 
     // Whether a section has one of these names. A file without readable section headers has none.
     [[nodiscard]] bool has_section(std::span<const std::string_view> names) const;

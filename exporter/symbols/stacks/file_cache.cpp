@@ -136,6 +136,7 @@ void FileCache::read_symbols(CachedFile &file, const std::vector<std::uint64_t> 
     if (offsets.empty() || !file.elf_ || file.unreadable_) {
         return;
     }
+    read_debug_data(file);
     read_index(file);
     if (file.unreadable_) {
         return;
@@ -150,6 +151,31 @@ void FileCache::read_symbols(CachedFile &file, const std::vector<std::uint64_t> 
         const FoundSymbol &symbol = (*symbols)[i];
         if (const auto vaddr = file.elf_->to_vaddr(offsets[i]); vaddr && !symbol.name.empty()) {
             found[offsets[i]] = {name_of_(symbol.name), *vaddr - symbol.vaddr};
+        }
+    }
+}
+
+// Of a file without a symbol table and a debug file.
+void FileCache::read_debug_data(CachedFile &file) {
+    if (file.elf_->has_symtab() || file.elf_->debug_file() != nullptr || file.lacks_debug_data_) {
+        return;
+    }
+    auto data = file.elf_->debug_data();
+    if (!data) {
+        file.lacks_debug_data_ = true;
+        return;
+    }
+    file.elf_->use_debug_file(*std::move(data));
+    std::uint64_t bytes = 0;
+    for (CachedFile &other : files_) {  // most recently used first
+        const ElfFile::DebugFile *debug = other.elf_ ? other.elf_->debug_file() : nullptr;
+        if (debug == nullptr || !debug->is_in_memory) {
+            continue;
+        }
+        bytes += debug->file_size;
+        if (bytes > settings_.max_debug_data && &other != &file) {
+            other.elf_->use_debug_file(nullptr);  // and is read again if asked for
+            other.index_.reset();
         }
     }
 }

@@ -58,7 +58,8 @@ private:
     std::optional<std::vector<FoundSymbol>> with_suffix_;  // once they are read
     std::optional<FunctionIndex> index_;                   // once it is read
     bool unindexed_ = false;                               // it has too many functions for an index
-    bool unreadable_ = false;  // its symbols took too long or are damaged: do not try again
+    bool unreadable_ = false;        // its symbols took too long or are damaged: do not try again
+    bool lacks_debug_data_ = false;  // or it cannot be used
     std::unordered_map<std::uint64_t, FunctionAt> functions_;  // by file offset; requested ones
     std::chrono::steady_clock::time_point used_;
 };
@@ -73,6 +74,8 @@ public:
         std::size_t max_files = 64;           // over it, closes the oldest used
         std::size_t max_names = 16'384;       // of all files together
         std::size_t max_indexed = 1'000'000;  // functions: of all files; half of it, of one
+        // Decompressed symbols, of all files but the last used one.
+        std::uint64_t max_debug_data = ElfFile::max_debug_data;
         Clock::duration close_after = std::chrono::seconds(60);  // without use
         std::function<Clock::time_point()> now = [] { return Clock::now(); };
     };
@@ -108,6 +111,7 @@ private:
     void forget_copies();
     void forget_names(CachedFile &file);
     void read_index(CachedFile &file);
+    void read_debug_data(CachedFile &file);
     void read_symbols(CachedFile &file, const std::vector<std::uint64_t> &offsets,
                       std::unordered_map<std::uint64_t, FunctionAt> &found);
 

@@ -264,7 +264,7 @@ TEST_CASE("a function that only a debug file names has no return probe", "[debug
 }
 
 TEST_CASE("stacks have the names of static functions from debug files", "[debug_file]") {
-    const std::string kind = GENERATE("by_id", "by_link");
+    const std::string kind = GENERATE("by_id", "by_link", "inside");
     void *const library = ::dlopen((standin(kind) / "libstripped.so.1").c_str(), RTLD_NOW);
     REQUIRE(library != nullptr);
     using Address = void *();
