@@ -21,6 +21,7 @@
 
 #include "bpf/lib/cost.h"
 #include "exporter/system/capabilities.h"
+#include "exporter/system/priority.h"
 
 namespace gpusnoop::ebpf {
 
@@ -278,6 +279,8 @@ Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
                                     const std::vector<AttachPoint> &points,
                                     const std::vector<AttachPoint> &exits, UprobeSet kept,
                                     std::function<void()> on_link) {
+    // The kernel waits several times for each point, and calls are lost until the last has a probe.
+    const Preferred preferred(counting_niceness);
     const Target target{file_fd, programs.only_tgid, std::move(on_link)};
     UprobeSet set = std::move(kept);
     const bool is_perf = programs.mode == AttachMode::perf;

@@ -26,4 +26,12 @@ bool prefer_this_thread(int niceness) {
     return ::setpriority(PRIO_PROCESS, 0, niceness) == 0;
 }
 
+Preferred::Preferred(int niceness) : before_(::getpriority(PRIO_PROCESS, 0)) {
+    (void)prefer_this_thread(niceness);
+}
+
+Preferred::~Preferred() {
+    (void)::setpriority(PRIO_PROCESS, 0, before_);
+}
+
 }  // namespace gpusnoop

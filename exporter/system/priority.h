@@ -3,9 +3,9 @@
 
 namespace gpusnoop {
 
-// The niceness of the counting thread: records are lost when it does not get the CPU, and it needs
-// little CPU time. At -15 it weighs as much as 28 ordinary threads. Never real-time: then a bug in
-// the exporter could stop a machine.
+// The niceness of the thread that counts, and of threads while they attach: records and calls are
+// lost when these do not get the CPU, and they need little CPU time. At -15 it weighs as much as 28
+// ordinary threads. Never real-time: then a bug in the exporter could stop a machine.
 inline constexpr int counting_niceness = -15;
 
 // Allows this process to set that niceness even after it has given up CAP_SYS_NICE. Needs
@@ -15,5 +15,18 @@ void allow_niceness(int niceness);
 // Sets the calling thread's niceness, unless the thread already has a higher priority. False: not
 // allowed, because CAP_SYS_NICE is missing or a limit (RLIMIT_NICE) forbids it; the niceness stays.
 bool prefer_this_thread(int niceness);
+
+// The calling thread has that niceness, if that is allowed, until this is destroyed by the same
+// thread.
+class Preferred {
+public:
+    explicit Preferred(int niceness);
+    ~Preferred();
+    Preferred(const Preferred &) = delete;
+    Preferred &operator=(const Preferred &) = delete;
+
+private:
+    int before_;
+};
 
 }  // namespace gpusnoop
