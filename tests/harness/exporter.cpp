@@ -35,7 +35,8 @@ std::string attached_by(const std::string &mode) {
 }
 
 std::string without_company(const std::string &config) {
-    return config + "discovery: {exclude: [\"" + standin("company") + "/*\"]}\n";
+    return config + "discovery: {exclude: [\"" + standin("company") + "/*\", \"" + standin("demo") +
+           "\"]}\n";
 }
 
 std::vector<std::string> attach_modes(std::vector<std::string> of) {

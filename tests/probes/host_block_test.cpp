@@ -222,7 +222,7 @@ TEST_CASE("a trace of block requests has each of them, with its wait in the queu
 }
 
 TEST_CASE("what an ended process did counts once, however long nobody waits for it",
-          "[kernel][long]") {
+          "[kernel][long][beside]") {
     require_bpf();
     const auto disk = LoopDevice::make(16U << 20U);
     if (!disk) {

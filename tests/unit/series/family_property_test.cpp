@@ -95,7 +95,7 @@ private:
 
 }  // namespace
 
-TEST_CASE("every value on the page is what was added while it was shown", "[single-threaded]") {
+TEST_CASE("every value on the page is what was added while it was shown") {
     for (std::uint64_t seed = 0; seed < 4; seed++) {
         CAPTURE(seed);
         Random random(seed);
@@ -151,8 +151,7 @@ TEST_CASE("every value on the page is what was added while it was shown", "[sing
     }
 }
 
-TEST_CASE("sums are exact and nothing decreases while label sets are forgotten",
-          "[single-threaded]") {
+TEST_CASE("sums are exact and nothing decreases while label sets are forgotten") {
     for (std::uint64_t seed = 0; seed < 4; seed++) {
         CAPTURE(seed);
         Random random(seed);

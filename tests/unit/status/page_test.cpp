@@ -339,8 +339,7 @@ TEST_CASE("every table of the page can be told from the others and read aloud") 
     CHECK_THAT(html, ContainsSubstring("prefers-color-scheme:dark"));
 }
 
-TEST_CASE("the page stays small and harmless whatever the processes are called",
-          "[single-threaded]") {
+TEST_CASE("the page stays small and harmless whatever the processes are called") {
     const std::string hostile = "\"'><script src=//evil>&\u202E\xFF</style><img src=x onerror=y>" +
                                 std::string(100'000, '"');
     Facts all = facts();

@@ -196,8 +196,7 @@ TEST_CASE("times of birth that cannot be are no trap") {
     CHECK(bench.live.all() == Amount{0, 0});
 }
 
-TEST_CASE("a million random allocations and frees leave the sums of a plain map",
-          "[single-threaded]") {
+TEST_CASE("a million random allocations and frees leave the sums of a plain map") {
     LiveFixture bench;
     LiveAllocations &live = bench.live;
     std::unordered_map<std::uint64_t, Allocation> model;

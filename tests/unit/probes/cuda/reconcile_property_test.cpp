@@ -27,17 +27,15 @@ void run(unsigned seed, Losses losses) {
 
 }  // namespace
 
-TEST_CASE("the live allocations agree with the table again, whatever was lost",
-          "[single-threaded]") {
+TEST_CASE("the live allocations agree with the table again, whatever was lost") {
     const unsigned seed = GENERATE(range(0U, 40U));
     run(seed, {.percent = seed % 3 == 0 ? 100U : 30U});
 }
 
-TEST_CASE("the live allocations agree with the table again, though frees went unseen, too",
-          "[single-threaded]") {
+TEST_CASE("the live allocations agree with the table again, though frees went unseen, too") {
     run(GENERATE(range(0U, 20U)), {.percent = 20, .replaces = true});
 }
 
-TEST_CASE("where nothing was lost, looking into the table changes no total", "[single-threaded]") {
+TEST_CASE("where nothing was lost, looking into the table changes no total") {
     run(GENERATE(range(0U, 30U)), {});
 }

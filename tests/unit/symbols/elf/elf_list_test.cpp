@@ -155,7 +155,7 @@ TEST_CASE("list: names that are too long or do not end are no names", "[elf_list
     CHECK(names_in(image) == std::vector<std::string>{longest});
 }
 
-TEST_CASE("list: limits are kept", "[elf_list][single-threaded]") {
+TEST_CASE("list: limits are kept", "[elf_list]") {
     const ElfImage image(small());
     REQUIRE(names_of_list(image));
     ElfLimits limits;
@@ -256,7 +256,7 @@ TEST_CASE("list: random symbols are listed as one by one", "[elf_list]") {
     }
 }
 
-TEST_CASE("list: the test itself, as names are found", "[elf_list][single-threaded]") {
+TEST_CASE("list: the test itself, as names are found", "[elf_list]") {
     const Fd fd(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     const ElfFile file = open_good(fd);
     const auto listed = file.list_functions(
