@@ -56,7 +56,8 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
     discovery->kernel_.mappings =
         std::make_unique<processes::MappingReader>(*discovery->kernel_.list);
     discovery->kernel_.grace_period = ebpf::GracePeriod::open();
-    discovery->named_ = std::make_unique<NamedFiles>(*discovery->kernel_.list);
+    discovery->named_ =
+        std::make_unique<NamedFiles>(*discovery->kernel_.list, *discovery->kernel_.mappings);
     const Fd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     if (const auto own = discovery->kernel_.list->identify(self.get()); self && !own) {
         log::error(

@@ -9,7 +9,6 @@
 
 #include "exporter/base/log.h"
 #include "exporter/discovery/driver_library.h"
-#include "exporter/processes/file_opener.h"
 
 namespace gpusnoop::discovery {
 
@@ -28,7 +27,8 @@ std::string host_root() {
 
 }  // namespace
 
-NamedFiles::NamedFiles(ebpf::MappingList &mappings) : mappings_(mappings), root_(host_root()) {}
+NamedFiles::NamedFiles(ebpf::MappingList &mappings, processes::MappingReader &paths)
+    : mappings_(mappings), paths_(paths), root_(host_root()) {}
 
 std::vector<std::string> NamedFiles::expand(const std::vector<std::string> &globs) const {
     std::vector<std::string> paths = driver_library_paths(root_);
@@ -97,7 +97,7 @@ void NamedFiles::identify(const std::string &path) {
     if (!mapping) {
         return;
     }
-    auto shown = processes::mapped_path(*mapping);
+    auto shown = paths_.path_of(*mapping);
     mapping->tgid = 0;
     mapping->tid = 1;
     mapping->start = mapping->end = mapping->file_offset = 0;

@@ -10,6 +10,7 @@
 
 #include "exporter/base/file_id.h"
 #include "exporter/ebpf/mapping_list.h"
+#include "exporter/processes/mapping_reader.h"
 #include "exporter/system/foreign_reader.h"
 
 namespace gpusnoop::discovery {
@@ -18,8 +19,8 @@ namespace gpusnoop::discovery {
 // its own. A child process opens the files. Used by one thread.
 class NamedFiles {
 public:
-    // `mappings` must outlive it.
-    explicit NamedFiles(ebpf::MappingList &mappings);
+    // Both must outlive it.
+    NamedFiles(ebpf::MappingList &mappings, processes::MappingReader &paths);
 
     // The files that the host's driver library and these globs of paths lead to. Each file is like
     // a mapping by no process (tgid 0), at no address, of process 1. A path that does not answer
@@ -36,6 +37,7 @@ private:
     void identify(const std::string &path);
 
     ebpf::MappingList &mappings_;
+    processes::MappingReader &paths_;
     std::string root_;
     std::unique_ptr<ForeignReader> reader_;
     struct Found {

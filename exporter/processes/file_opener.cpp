@@ -1,13 +1,9 @@
 #include "exporter/processes/file_opener.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
-#include <fstream>
 #include <string_view>
 
 #include "exporter/base/text.h"
@@ -26,6 +22,7 @@ constexpr std::size_t max_copying = 2;
 constexpr std::size_t max_idle = 2;
 // Over this limit, only files on file systems that always answer are opened.
 constexpr std::size_t max_stuck = 24;
+constexpr std::ptrdiff_t max_stuck_of_user = 8;
 // How long a file system that did not answer is left alone.
 constexpr std::chrono::seconds left_alone{5};
 // The longest time for one file, even if its child makes progress.
@@ -67,25 +64,6 @@ std::string without_mark(std::string_view path) {
     return std::string(path);
 }
 
-// For exporters that may not enter map_files (CAP_DAC_READ_SEARCH or root). Reads all mappings.
-Result<std::string> path_in_maps(const ebpf::Mapping &mapping) {
-    const std::string file = "/proc/" + std::to_string(mapping.tid) + "/maps";
-    std::ifstream maps(file);
-    if (!maps) {
-        return fail_errno("open " + file);
-    }
-    for (std::string line; std::getline(maps, line);) {
-        std::uint64_t start = 0;  // written with eight digits at least
-        const char *const end = line.data() + line.size();
-        const std::size_t path = line.find('/');
-        if (std::from_chars(line.data(), end, start, 16).ec == std::errc{} &&
-            start == mapping.start && path != std::string::npos) {
-            return without_mark(std::string_view(line).substr(path));
-        }
-    }
-    return fail("the mapping is gone", ESRCH);
-}
-
 }  // namespace
 
 std::string mapped_link(const ebpf::Mapping &mapping) {
@@ -96,19 +74,6 @@ std::string mapped_link(const ebpf::Mapping &mapping) {
 Result<std::string> path_in_link(std::string_view link) {
     const std::string path = without_mark(link);
     return path.starts_with('/') ? Result<std::string>(path) : fail("it has no path", EACCES);
-}
-
-Result<std::string> mapped_path(const ebpf::Mapping &mapping) {
-    const std::string link = mapped_link(mapping);
-    std::array<char, 4096> bytes;
-    const ssize_t size = ::readlink(link.c_str(), bytes.data(), bytes.size());
-    if (size < 0 && (errno == EACCES || errno == EPERM)) {
-        return path_in_maps(mapping);
-    }
-    if (size < 0) {
-        return errno == ENOENT ? fail("the mapping is gone", ESRCH) : fail_errno("read " + link);
-    }
-    return path_in_link({bytes.data(), static_cast<std::size_t>(size)});
 }
 
 // Asks for the kernel's own link to the file, which is right even after the path was replaced or
@@ -132,10 +97,14 @@ Result<> FileOpener::ask_to_open(Opening &opening) {
 bool FileOpener::is_blocked(const ebpf::Mapping &mapping) {
     forget_gone();
     std::erase_if(slow_, [now = Clock::now()](const Slow &slow) { return now >= slow.until; });
-    return !always_answers(mapping.file_system) &&
-           (stuck_.size() >= max_stuck ||
-            std::ranges::find(slow_, mapping.file.device, &Slow::device) != slow_.end() ||
-            std::ranges::find(stuck_, mapping.file.device, &Stuck::device) != stuck_.end());
+    if (always_answers(mapping.file_system)) {
+        return false;
+    }
+    const auto user = stuck_.empty() ? std::nullopt : user_of(mapping.tgid);
+    return stuck_.size() >= max_stuck ||
+           std::ranges::count(stuck_, user, &Stuck::user) >= max_stuck_of_user ||
+           std::ranges::find(slow_, mapping.file.device, &Slow::device) != slow_.end() ||
+           std::ranges::find(stuck_, mapping.file.device, &Stuck::device) != stuck_.end();
 }
 
 void FileOpener::forget_gone() {
@@ -146,6 +115,9 @@ std::optional<Result<>> FileOpener::begin(Opening &opening) {
     const bool copies = !always_answers(opening.mapping_.file_system);
     if (is_blocked(opening.mapping_)) {
         return fail("its file system does not answer", ETIMEDOUT);
+    }
+    if (!opening.path_ && opening.path_.error().code == ETIMEDOUT) {
+        return tl::unexpected(opening.path_.error());  // of the process: opening would wait, too
     }
     if (working_ >= max_working || (copies && copying_ >= max_copying)) {
         return std::nullopt;
@@ -259,7 +231,7 @@ Result<MappedFile> FileOpener::end(Opening &opening, Result<MappedFile> result) 
         if (idle_.size() < max_idle && (result || !opening.is_in_use_)) {
             idle_.push_back(std::move(opening.reader_));
         } else if (!opening.reader_->end()) {
-            stuck_.push_back({std::move(opening.reader_), 0});
+            stuck_.push_back({std::move(opening.reader_), 0, user_of(opening.mapping_.tgid)});
         }
         opening.reader_.reset();
     }
@@ -277,7 +249,8 @@ void FileOpener::abandon(Opening &opening) {
         working_--;
         copying_ -= always_answers(opening.mapping_.file_system) ? 0 : 1;
         if (!opening.reader_->end()) {
-            stuck_.push_back({std::move(opening.reader_), opening.mapping_.file.device});
+            stuck_.push_back({std::move(opening.reader_), opening.mapping_.file.device,
+                              user_of(opening.mapping_.tgid)});
         }
         opening.reader_.reset();
     }
@@ -289,13 +262,16 @@ void FileOpener::rest(std::chrono::seconds unused) {
     }
 }
 
-Result<MappedFile> FileOpener::open(const ebpf::Mapping &mapping, ForeignReader::Part part) {
-    Opening opening(mapping, mapped_path(mapping), part);
-    for (;;) {
-        if (auto result = advance(opening, max_wait)) {
+Result<MappedFile> FileOpener::open(const ebpf::Mapping &mapping, Result<std::string> path,
+                                    ForeignReader::Part part, const WorkLimit &limit) {
+    Opening opening(mapping, std::move(path), part);
+    while (!limit.is_reached()) {
+        if (auto result = advance(opening, max_wait / 10)) {
             return std::move(*result);
         }
     }
+    abandon(opening);
+    return fail("it takes too long", ETIMEDOUT);
 }
 
 }  // namespace gpusnoop::processes

@@ -14,6 +14,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/system/foreign_reader.h"
 
@@ -47,7 +48,7 @@ public:
               again_(again),
               way_(again >= 0 ? -1 : 0) {}
         [[nodiscard]] const ebpf::Mapping &mapping() const { return mapping_; }
-        // As mapped_path() returns it.
+        // As MappingReader::path_of() returns it.
         [[nodiscard]] std::string path() const { return path_.value_or(""); }
 
     private:
@@ -80,8 +81,10 @@ public:
     // finished, call it again. After a result, the Opening cannot be used again.
     [[nodiscard]] std::optional<Result<MappedFile>> advance(Opening &opening,
                                                             std::chrono::milliseconds patience);
-    // Opens the file in one call.
-    [[nodiscard]] Result<MappedFile> open(const ebpf::Mapping &mapping, ForeignReader::Part part);
+    // Opens the file in one call. `path` as MappingReader::path_of() returns it. ETIMEDOUT, too:
+    // the limit is reached.
+    [[nodiscard]] Result<MappedFile> open(const ebpf::Mapping &mapping, Result<std::string> path,
+                                          ForeignReader::Part part, const WorkLimit &limit = {});
 
     // Gives up opening the file.
     void abandon(Opening &opening);
@@ -98,6 +101,7 @@ private:
     struct Stuck {
         std::unique_ptr<ForeignReader> reader;
         std::uint32_t device;
+        std::optional<std::uint32_t> user;  // whose process has mapped the file
     };
     struct Slow {
         std::uint32_t device;
@@ -127,10 +131,7 @@ private:
 
 // The kernel's own link to the mapped file.
 [[nodiscard]] std::string mapped_link(const ebpf::Mapping &mapping);
-// The path of the mapped file as that link shows it: from the exporter's root if the file can be
-// reached from there, else from the root of the process's mount namespace. EACCES: it has none.
+// The path of the mapped file in what that link or /proc/PID/maps shows. EACCES: it has none.
 [[nodiscard]] Result<std::string> path_in_link(std::string_view link);
-// Both in one, which waits for a process that keeps its mappings locked: see MappingReader.
-[[nodiscard]] Result<std::string> mapped_path(const ebpf::Mapping &mapping);
 
 }  // namespace gpusnoop::processes

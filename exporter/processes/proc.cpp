@@ -142,6 +142,19 @@ bool is_runnable(std::uint32_t tgid) {
            (*stat)[name_end + 2] == 'R';
 }
 
+std::chrono::nanoseconds time_unblocked_of(std::uint32_t tgid) {
+    const std::string times = read_start(path_of(tgid, "schedstat"), 256).value_or("");
+    const char *const end = times.data() + times.size();
+    std::int64_t ran = 0;
+    std::int64_t waited = 0;
+    const auto first = std::from_chars(times.data(), end, ran);
+    if (first.ec != std::errc() || first.ptr == end ||
+        std::from_chars(first.ptr + 1, end, waited).ec != std::errc()) {
+        return cpu_time_of(tgid).value_or(std::chrono::nanoseconds(0));
+    }
+    return std::chrono::nanoseconds(ran + waited);
+}
+
 Presence presence(std::uint32_t tgid, std::chrono::nanoseconds started) {
     const auto now = start_time(tgid);
     if (!now) {
@@ -162,11 +175,6 @@ CgroupOwner cgroup_owner_of(std::uint32_t tgid, bool unseen_is_roots) {
         const auto owner = owner_of_cgroup(controllers, path);
         return owner ? *owner != 0 : !unseen_is_roots;
     });
-}
-
-std::string arguments_of(std::uint32_t tgid) {
-    constexpr std::size_t most = 8192;
-    return read_start(path_of(tgid, "cmdline"), most).value_or("");
 }
 
 std::string cgroups_of(std::uint32_t tgid) {

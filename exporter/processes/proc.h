@@ -35,6 +35,9 @@ std::vector<std::uint32_t> all_processes();
 // Its first thread is not blocked: it runs, or waits for a CPU.
 bool is_runnable(std::uint32_t tgid);
 
+// For how long its first thread has run or waited for a CPU so far; 0 if it cannot be read.
+std::chrono::nanoseconds time_unblocked_of(std::uint32_t tgid);
+
 enum class Presence {
     running,
     gone,    // it has ended; another process may have its id
@@ -51,10 +54,6 @@ std::string executable_path(std::uint32_t tgid);
 // directory cannot be seen, because the host's cgroups are not mounted here, `unseen_is_roots`
 // decides.
 CgroupOwner cgroup_owner_of(std::uint32_t tgid, bool unseen_is_roots);
-
-// Its arguments, the first 8 KiB, each with a NUL behind it; empty if they cannot be read. Waits
-// while the process changes its address space.
-std::string arguments_of(std::uint32_t tgid);
 
 // The content of its file of cgroups; empty if it cannot be read.
 std::string cgroups_of(std::uint32_t tgid);

@@ -153,14 +153,26 @@ Result<> ForeignReader::ask(std::uint32_t what, int fd) {
     return {};
 }
 
-Result<> ForeignReader::open(std::string_view root, std::string_view path, bool with_file_system) {
+Result<> ForeignReader::name(std::string_view root, std::string_view path) {
     if (root.size() >= sizeof(shared_->root) || path.size() >= sizeof(shared_->path)) {
         return fail_errno("open a file", ENAMETOOLONG);
     }
     shared_->root[root.copy(shared_->root, root.size())] = '\0';
     shared_->path[path.copy(shared_->path, path.size())] = '\0';
+    return {};
+}
+
+Result<> ForeignReader::open(std::string_view root, std::string_view path, bool with_file_system) {
+    if (auto named = name(root, path); !named) {
+        return named;
+    }
     shared_->with_file_system = with_file_system;
     return ask(reader::open_job);
+}
+
+Result<> ForeignReader::find(std::string_view root, std::string_view path) {
+    const auto named = name(root, path);
+    return named ? ask(reader::find_job) : named;
 }
 
 Result<> ForeignReader::open(int fd) {
@@ -190,15 +202,21 @@ Result<> ForeignReader::read_memory(std::uint32_t tgid, std::uint64_t address, s
 }
 
 Result<> ForeignReader::read_link(std::string_view path) {
-    if (path.size() >= sizeof(shared_->path)) {
-        return fail_errno("read a link", ENAMETOOLONG);
-    }
-    shared_->path[path.copy(shared_->path, path.size())] = '\0';
-    return ask(reader::read_link_job);
+    const auto named = name("", path);
+    return named ? ask(reader::read_link_job) : named;
 }
 
 Result<> ForeignReader::read_on(int fd) {
     return ask(reader::read_on_job, fd);
+}
+
+Result<> ForeignReader::open_proc(std::string_view path) {
+    const auto named = name("", path);
+    return named ? ask(reader::open_proc_job) : named;
+}
+
+Result<> ForeignReader::read_on() {
+    return ask(reader::read_on_job);
 }
 
 std::optional<ForeignReader::Answer> ForeignReader::wait(std::chrono::milliseconds most) {
@@ -242,6 +260,7 @@ std::optional<ForeignReader::Answer> ForeignReader::wait(std::chrono::millisecon
     answer.device = shared_->device;
     answer.owner = shared_->owner;
     answer.file_system = shared_->file_system;
+    answer.took = std::chrono::nanoseconds(shared_->took_ns);
     if (answer.error == 0 && shared_->has_file && !answer.file) {
         answer.error = EMFILE;  // this process has no free descriptor for it
     }

@@ -28,13 +28,14 @@ namespace gpusnoop {
 class ForeignReader {
 public:
     struct Answer {
-        int error = 0;              // errno; 0: done
-        std::uint64_t number = 0;   // its meaning depends on the question
-        std::uint64_t bytes = 0;    // of the file
-        std::uint64_t inode = 0;    // of the file, as stat() shows it
-        std::uint32_t device = 0;   // the same: MAJOR << 20 | MINOR
-        std::uint32_t owner = 0;    // the same: its user
-        std::uint32_t file_system;  // magic number of the file's
+        int error = 0;                    // errno; 0: done
+        std::uint64_t number = 0;         // its meaning depends on the question
+        std::uint64_t bytes = 0;          // of the file
+        std::uint64_t inode = 0;          // of the file, as stat() shows it
+        std::uint32_t device = 0;         // the same: MAJOR << 20 | MINOR
+        std::uint32_t owner = 0;          // the same: its user
+        std::uint32_t file_system;        // magic number of the file's
+        std::chrono::nanoseconds took{};  // the child, since it has read the question
         Fd file;
     };
 
@@ -79,6 +80,11 @@ public:
     // What a descriptor gives at its next read, into buffer(); the number is how many bytes there
     // are, 0 at its end.
     [[nodiscard]] Result<> read_on(int fd);
+    // Whether there is something of any kind at the path below a root; ENOENT if not.
+    [[nodiscard]] Result<> find(std::string_view root, std::string_view path);
+    // Opens a file of the kernel's below /proc, for reading on from it until close().
+    [[nodiscard]] Result<> open_proc(std::string_view path);
+    [[nodiscard]] Result<> read_on();
 
     // Empty: no answer yet. If the child has ended: an answer with the error EPIPE.
     [[nodiscard]] std::optional<Answer> wait(std::chrono::milliseconds most);
@@ -93,6 +99,7 @@ private:
     struct Shared;
     ForeignReader(Shared *shared, Fd socket, pid_t pid);
     Result<> ask(std::uint32_t what, int fd = -1);
+    Result<> name(std::string_view root, std::string_view path);
 
     Shared *shared_;
     Fd socket_;

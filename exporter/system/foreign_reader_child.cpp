@@ -11,6 +11,7 @@
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -44,16 +45,16 @@ void close_all(Open &open) {
     open = Open();
 }
 
-int open_path(const Shared &shared) {
+int open_path(const Shared &shared, int flags) {
     if (shared.root[0] == '\0') {
-        return ::open(shared.path, O_PATH | O_CLOEXEC);
+        return ::open(shared.path, flags | O_PATH | O_CLOEXEC);
     }
     const int root = ::open(shared.root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0) {
         return -1;
     }
     open_how how{};
-    how.flags = O_PATH | O_CLOEXEC;
+    how.flags = static_cast<std::uint64_t>(flags | O_PATH | O_CLOEXEC);
     how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
     const auto found =
         static_cast<int>(::syscall(SYS_openat2, root, shared.path, &how, sizeof(how)));
@@ -142,10 +143,34 @@ int read_memory(Shared &shared) {
                shared);
 }
 
-int read_on(int fd, Shared &shared) {
-    const int error = got(::read(fd, shared.buffer, sizeof(shared.buffer)), shared);
-    ::close(fd);
+int find(const Shared &shared) {
+    const int found = open_path(shared, O_NOFOLLOW);
+    if (found < 0) {
+        return errno;
+    }
+    ::close(found);
+    return 0;
+}
+
+int open_proc(Open &open, const Shared &shared) {
+    open.file = ::open(shared.path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return open.file < 0 ? errno : 0;
+}
+
+// Without a descriptor, from the file that was opened last.
+int read_on(int fd, const Open &open, Shared &shared) {
+    const int error =
+        got(::read(fd >= 0 ? fd : open.file, shared.buffer, sizeof(shared.buffer)), shared);
+    if (fd >= 0) {
+        ::close(fd);
+    }
     return error;
+}
+
+std::int64_t now() {
+    timespec time{};
+    ::clock_gettime(CLOCK_MONOTONIC, &time);
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
 int read_link(Shared &shared) {
@@ -218,6 +243,7 @@ void run(int socket, Shared &shared) {
     for (;;) {
         const int given = next_question(socket);
         const std::uint32_t what = shared.what;  // the next question overwrites it after the answer
+        const std::int64_t began = now();
         shared.error = 0;
         shared.number = 0;
         int copy = -1;
@@ -226,7 +252,7 @@ void run(int socket, Shared &shared) {
             case open_job:
             case open_again_job:
                 close_all(open);
-                open.path = what == open_job ? open_path(shared) : given;
+                open.path = what == open_job ? open_path(shared, 0) : given;
                 shared.error = open.path < 0 ? errno : open_file(open, shared);
                 if (shared.error != 0) {
                     close_all(open);
@@ -248,10 +274,17 @@ void run(int socket, Shared &shared) {
                 shared.error = read_memory(shared);
                 break;
             case read_on_job:
-                shared.error = read_on(given, shared);
+                shared.error = read_on(given, open, shared);
                 break;
             case read_link_job:
                 shared.error = read_link(shared);
+                break;
+            case find_job:
+                shared.error = find(shared);
+                break;
+            case open_proc_job:
+                close_all(open);
+                shared.error = open_proc(open, shared);
                 break;
             default:
                 shared.error = ENOSYS;
@@ -259,6 +292,7 @@ void run(int socket, Shared &shared) {
         }
         sent = shared.error == 0 ? sent : -1;
         shared.has_file = sent >= 0;
+        shared.took_ns = now() - began;
         answer(socket, sent);
         if (copy >= 0) {
             ::close(copy);

@@ -16,6 +16,8 @@ constexpr std::uint32_t read_memory_job = 5;
 constexpr std::uint32_t close_job = 6;
 constexpr std::uint32_t read_on_job = 7;
 constexpr std::uint32_t read_link_job = 8;
+constexpr std::uint32_t open_proc_job = 9;
+constexpr std::uint32_t find_job = 10;
 
 // The most bytes copied of one file, with and without its code: enough for the largest libraries in
 // use.
@@ -46,6 +48,7 @@ struct Shared {
     std::uint32_t owner;
     std::uint32_t file_system;
     std::atomic<std::uint64_t> progress;
+    std::int64_t took_ns;  // from the question to the answer
     std::byte buffer[64 * 1024];
 };
 

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <utility>
 
-#include "exporter/base/work_limit.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::trace {
@@ -53,7 +52,7 @@ std::vector<StackNames::Named> StackNames::name(std::span<const Stack> stacks) {
             asked.push_back(entry);
         }
     }
-    const WorkLimit limit = WorkLimit().at_most(longest_look_up);
+    const WorkLimit limit = limit_.at_most(longest_look_up);
     for (const auto &[tgid, of_process] : requests) {
         for (symbols::StackReply &answer :
              namer_.name(of_process, limit.at_most(longest_for_process))) {

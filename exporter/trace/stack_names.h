@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/symbols/stacks/stack_namer.h"
 #include "exporter/trace/options.h"
 
@@ -37,6 +38,8 @@ public:
         std::vector<symbols::CodePlace> places;  // of the frames
     };
     [[nodiscard]] std::vector<Named> name(std::span<const Stack> stacks);
+    // Nothing is looked up beyond this limit. At first, there is none.
+    void set_limit(const WorkLimit &limit) { limit_ = limit; }
 
     // Call it after each round.
     void forget_old();
@@ -52,6 +55,7 @@ private:
     Known &known_of(const Process &process);
 
     symbols::StackNamer namer_;
+    WorkLimit limit_;
     std::map<Process, Entry> processes_;
 };
 

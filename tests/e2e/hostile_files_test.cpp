@@ -1,16 +1,13 @@
 // Files whose owners want to keep discovery busy or waiting: other processes are not the worse for
 // it.
-#include <elf.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -18,6 +15,7 @@
 
 #include "exporter/base/fd.h"
 #include "tests/e2e/child.h"
+#include "tests/e2e/hostile.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/exporter.h"
 
@@ -56,43 +54,6 @@ private:
     TemporaryDirectory directory_;
     e2e::Child child_;
 };
-
-// A copy of the library that takes no more room on the disk, but has a table of that many symbols
-// without names.
-void make_sparse_library(const std::filesystem::path &path, std::uint64_t symbols) {
-    constexpr std::uint64_t page = 4096;
-    std::string bytes = read_file(standin("12/libcudart.so.12"));
-    Elf64_Ehdr header{};
-    std::memcpy(&header, bytes.data(), sizeof(header));
-    std::vector<Elf64_Shdr> sections(header.e_shnum);
-    std::memcpy(sections.data(), bytes.data() + header.e_shoff,
-                sections.size() * sizeof(Elf64_Shdr));
-    std::erase_if(sections, [](const auto &one) { return one.sh_type == SHT_SYMTAB; });
-    Elf64_Shdr names{};
-    names.sh_type = SHT_STRTAB;
-    names.sh_offset = bytes.size();
-    names.sh_size = page;
-    bytes.resize((bytes.size() + 2 * page) / page * page);
-    Elf64_Shdr table{};
-    table.sh_type = SHT_SYMTAB;
-    table.sh_offset = bytes.size();
-    table.sh_size = symbols * sizeof(Elf64_Sym);
-    table.sh_entsize = sizeof(Elf64_Sym);
-    table.sh_link = static_cast<Elf64_Word>(sections.size());
-    sections.push_back(names);
-    sections.push_back(table);
-    header.e_shoff = table.sh_offset + table.sh_size;
-    header.e_shnum = static_cast<Elf64_Half>(sections.size());
-    header.e_shstrndx = SHN_UNDEF;
-    std::memcpy(bytes.data(), &header, sizeof(header));
-    const gpusnoop::Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0755));
-    const auto write = [&](const void *data, std::size_t size, std::uint64_t at) {
-        REQUIRE(::pwrite(file.get(), data, size, static_cast<off_t>(at)) ==
-                static_cast<ssize_t>(size));
-    };
-    write(bytes.data(), bytes.size(), 0);
-    write(sections.data(), sections.size() * sizeof(Elf64_Shdr), header.e_shoff);
-}
 
 }  // namespace
 
@@ -165,22 +126,15 @@ TEST_CASE("libraries that take long to read keep no other user's waiting", "[e2e
     for (int i = 0; i < files; i++) {
         const auto place = directory / std::to_string(i);
         std::filesystem::create_directory(place);
-        make_sparse_library(place / hostile_files_library, symbols);
+        e2e::make_sparse_library(place / hostile_files_library, symbols);
     }
     const Exporter exporter;
+    std::vector<std::filesystem::path> libraries;
+    for (int i = 0; i < files; i++) {
+        libraries.push_back(directory / std::to_string(i) / hostile_files_library);
+    }
     const e2e::Child user([&]() -> int {
-        std::vector<int> opened;
-        for (int i = 0; i < files; i++) {
-            const auto file = directory / std::to_string(i) / hostile_files_library;
-            opened.push_back(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-        }
-        write_file(directory / "maps", "");
-        if (::setresuid(65534, 65534, 65534) != 0) {
-            return 1;
-        }
-        for (const int fd : opened) {
-            (void)::mmap(nullptr, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
-        }
+        e2e::map_as_nobody(libraries, directory / "maps");
         e2e::pause_for_ever();
     });
     eventually("the files to be mapped",

@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "tests/e2e/child.h"
+#include "tests/e2e/hostile.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/hanging_file_system.h"
 
@@ -82,42 +82,12 @@ TEST_CASE("a library on a file system that does not answer keeps nobody else wai
     }
 }
 
-// Unmapping a page that it has changed waits for the file system, with the lock of its mappings;
-// and what else wants to map something keeps others from reading them.
-[[noreturn]] void keep_mappings_locked(void *changed, std::size_t bytes) {
-    std::thread([=] { ::munmap(changed, bytes); }).detach();
-    ::usleep(200'000);
-    (void)::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    e2e::pause_for_ever();
-}
-
 TEST_CASE("a process that keeps its mappings locked keeps nobody else waiting", "[e2e]") {
     require_bpf();
-    std::unique_ptr<e2e::Child> user;
-    const TemporaryDirectory directory;
-    const HangingFileSystem files("data", slow_files_good_library);
-    user = std::make_unique<e2e::Child>([&]() -> int {
-        constexpr std::size_t page = 4096;
-        const int fd = ::open(files.file().c_str(), O_RDWR | O_CLOEXEC);
-        void *const changed = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (changed == MAP_FAILED) {
-            return 1;
-        }
-        *static_cast<volatile char *>(changed) = 1;
-        write_file(directory / "changed", "");
-        e2e::wait_for_file(directory / "hangs");
-        keep_mappings_locked(changed, page);
-    });
-    eventually("the page to be changed",
-               [&] { return std::filesystem::exists(directory / "changed"); });
+    const e2e::LocksItsMappings user;
     const std::string settings = "discovery: {rescan_interval: 1s}\n";
-    const auto lock = [&] {
-        files.hang();
-        write_file(directory / "hangs", "");
-        ::usleep(400'000);
-    };
     SECTION("when it does so before the exporter starts") {
-        lock();
+        user.lock();
         Exporter exporter(settings);
         slow_files_check_others_are_found(exporter);
         exporter.wait_for_log("keep their mappings locked");
@@ -126,10 +96,39 @@ TEST_CASE("a process that keeps its mappings locked keeps nobody else waiting", 
     }
     SECTION("when it does so while the exporter runs") {
         Exporter exporter(settings);
-        lock();
+        user.lock();
         ::sleep(2);
         slow_files_check_others_are_found(exporter);
         slow_files_check_others_are_found(exporter);
+        check_it_ends(exporter);
+    }
+}
+
+TEST_CASE("a followed process that keeps its mappings locked stops no scrape and no end", "[e2e]") {
+    require_bpf();
+    const e2e::LocksItsMappings user;
+    const std::string settings =
+        "discovery: {rescan_interval: 1s}\nsyscall: {enabled: true}\ntargets: {comms: [locker]}\n";
+    // Its arguments cannot be read; its calls are counted.
+    const auto check_counted = [](const Exporter &exporter) {
+        const auto count = [&] {
+            return exporter.scrape().sum("gpusnoop_syscalls_total",
+                                         {{"comm", "locker"}, {"syscall", "clock_nanosleep"}});
+        };
+        eventually("its calls to be counted", [&] { return count() >= 10; });
+        const double before = count();
+        eventually("more of them to be counted", [&] { return count() >= before + 10; });
+    };
+    SECTION("when it does so before the exporter starts") {
+        user.lock();
+        Exporter exporter(settings);
+        check_counted(exporter);
+        check_it_ends(exporter);
+    }
+    SECTION("when it does so while the exporter runs") {
+        Exporter exporter(settings);
+        user.lock();
+        check_counted(exporter);
         check_it_ends(exporter);
     }
 }

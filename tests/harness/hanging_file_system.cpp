@@ -29,12 +29,13 @@ namespace {
 constexpr std::uint64_t kFileNode = 2;
 
 volatile sig_atomic_t is_hanging = 0;
+volatile sig_atomic_t is_slow = 0;
 
 // Answers the kernel's requests, one after the other.
 class Server {
 public:
-    Server(int device, std::string name, std::string content)
-        : device_(device), name_(std::move(name)), content_(std::move(content)) {}
+    Server(int device, std::string name, std::string content, uid_t owner)
+        : device_(device), name_(std::move(name)), content_(std::move(content)), owner_(owner) {}
 
     void run() {
         std::array<char, 256 * 1024> request;
@@ -85,6 +86,7 @@ private:
             case FUSE_READ: {
                 fuse_read_in in{};
                 std::memcpy(&in, body, sizeof(in));
+                ::usleep(is_slow != 0 ? 20'000 : 0);
                 const std::size_t from = std::min<std::size_t>(in.offset, content_.size());
                 const std::size_t size = std::min<std::size_t>(in.size, content_.size() - from);
                 return reply(0, content_.data() + from, size);
@@ -108,6 +110,7 @@ private:
         attr.ino = node;
         attr.mode = node == kFileNode ? S_IFREG | 0755 : S_IFDIR | 0755;
         attr.nlink = 1;
+        attr.uid = node == kFileNode ? owner_ : 0;
         attr.size = node == kFileNode ? content_.size() : 0;
         attr.blksize = 4096;
         return attr;
@@ -130,12 +133,14 @@ private:
     int device_;
     std::string name_;
     std::string content_;
+    uid_t owner_;
     fuse_in_header header_{};
 };
 
 }  // namespace
 
-HangingFileSystem::HangingFileSystem(const std::string &name, const std::filesystem::path &content)
+HangingFileSystem::HangingFileSystem(const std::string &name, const std::filesystem::path &content,
+                                     uid_t owner)
     : name_(name) {
     const gpusnoop::Fd device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
     if (!device) {
@@ -149,7 +154,8 @@ HangingFileSystem::HangingFileSystem(const std::string &name, const std::filesys
     pid_ = ::fork();
     if (pid_ == 0) {
         ::signal(SIGUSR1, [](int) { is_hanging = 1; });
-        Server(device.get(), name, bytes).run();
+        ::signal(SIGUSR2, [](int) { is_slow = 1; });
+        Server(device.get(), name, bytes, owner).run();
     }
     REQUIRE(pid_ > 0);
 }
@@ -162,6 +168,11 @@ HangingFileSystem::~HangingFileSystem() {
 
 void HangingFileSystem::hang() const {
     ::kill(pid_, SIGUSR1);
+    ::usleep(100'000);
+}
+
+void HangingFileSystem::slow_down() const {
+    ::kill(pid_, SIGUSR2);
     ::usleep(100'000);
 }
 

@@ -1,4 +1,4 @@
-// A file system of one file (FUSE) that stops answering on command.
+// A file system of one file (FUSE) that stops answering, or answers slowly, on command.
 #pragma once
 
 #include <sys/types.h>
@@ -14,8 +14,9 @@ namespace harness {
 // the processes that wait for the file continue.
 class HangingFileSystem {
 public:
-    // The file has this name, and the content of `content`.
-    HangingFileSystem(const std::string &name, const std::filesystem::path &content);
+    // The file has this name, this owner, and the content of `content`.
+    HangingFileSystem(const std::string &name, const std::filesystem::path &content,
+                      uid_t owner = 0);
     ~HangingFileSystem();
     HangingFileSystem(const HangingFileSystem &) = delete;
     HangingFileSystem &operator=(const HangingFileSystem &) = delete;
@@ -23,6 +24,8 @@ public:
     [[nodiscard]] std::filesystem::path file() const { return directory_ / name_; }
     // From now on, it answers no request.
     void hang() const;
+    // From now on, it takes 20 ms for each page that it reads: a third of a second for 64 KiB.
+    void slow_down() const;
 
 private:
     TemporaryDirectory directory_;

@@ -106,14 +106,15 @@ TEST_CASE("a mapped file is opened even after its path was replaced", "[kernel]"
     REQUIRE(list.has_value());
     Mapped mapped;
     mapped.map();
-    const auto all = processes::MappingReader(**list).read(own_pid());
+    processes::MappingReader reader(**list);
+    const auto all = reader.read(own_pid());
     REQUIRE(all.has_value());
     const auto found = std::ranges::find(*all, "libmapped.so.7", &ebpf::Mapping::name);
     REQUIRE(found != all->end());
     std::filesystem::remove(mapped.path);
     write_file(mapped.path, "another file");
 
-    const auto opened = processes::open_mapped(*found, **list);
+    const auto opened = processes::open_mapped(*found, reader.path_of(*found), **list);
     REQUIRE(opened.has_value());
     struct stat status{};
     REQUIRE(::fstat(opened->readable(), &status) == 0);

@@ -35,6 +35,7 @@ std::string with_hint(const Error &error, std::initializer_list<Capability> want
 
 std::vector<FoundLibrary> find_libraries(const std::vector<ebpf::Mapping> &mappings,
                                          ebpf::MappingList &list, const config::Config &config) {
+    processes::MappingReader paths(list);
     std::map<FileId, FoundLibrary> found;
     for (const ebpf::Mapping &mapping : mappings) {
         if (!is_wanted(config, mapping.name)) {
@@ -46,8 +47,9 @@ std::vector<FoundLibrary> find_libraries(const std::vector<ebpf::Mapping> &mappi
             continue;
         }
         library.name = mapping.name;
-        library.path = processes::mapped_path(mapping).value_or(library.path);
-        const auto file = processes::open_mapped(mapping, list);
+        auto path = paths.path_of(mapping);
+        library.path = path.value_or(library.path);
+        const auto file = processes::open_mapped(mapping, std::move(path), list);
         library.problem = file ? ""
                                : with_hint(file.error(), {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
                                                           CAP_CHECKPOINT_RESTORE});

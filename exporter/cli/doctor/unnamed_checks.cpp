@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "exporter/base/file_id.h"
 #include "exporter/base/glob.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/functions/select/unnamed.h"
 #include "exporter/probes/functions/settings.h"
+#include "exporter/processes/mapping_reader.h"
 #include "exporter/processes/open_mapped.h"
 
 namespace gpusnoop::doctor {
@@ -43,6 +45,7 @@ std::vector<Finding> examine_unnamed(const std::vector<ebpf::Mapping> &mappings,
     }
     const auto until = std::chrono::steady_clock::now() + max_time;
     const std::set<std::uint32_t> processes = processes_with_cuda(mappings, config);
+    processes::MappingReader paths(list);
     std::set<FileId> examined;
     for (const ebpf::Mapping &mapping : mappings) {
         if (!processes.contains(mapping.tgid) || !examined.insert(mapping.file).second) {
@@ -53,11 +56,12 @@ std::vector<Finding> examine_unnamed(const std::vector<ebpf::Mapping> &mappings,
                                 "CUDA processes map too many files to examine all of them", ""});
             return findings;
         }
-        const auto file = processes::open_mapped(mapping, list);
+        auto mapped = paths.path_of(mapping);
+        const std::string path = mapped.value_or(mapping.name);
+        const auto file = processes::open_mapped(mapping, std::move(mapped), list);
         if (!file) {
             continue;  // its process may have ended
         }
-        const std::string path = processes::mapped_path(mapping).value_or(mapping.name);
         const auto exports =
             probes::unnamed_exports(file->readable(), mapping.name, path, functions.groups);
         if (!exports) {

@@ -7,6 +7,7 @@
 #include "exporter/base/label.h"
 #include "exporter/base/text.h"
 #include "exporter/base/words.h"
+#include "exporter/processes/arguments.h"
 #include "exporter/processes/cgroup_owner.h"
 #include "exporter/processes/command_line.h"
 #include "exporter/processes/proc.h"
@@ -62,7 +63,7 @@ std::string script_in(const process_arguments &arguments, std::string_view comm)
 // The programs cannot read arguments that are not in memory, or that the kernel makes inaccessible
 // for a while to see which NUMA node uses them (sysctl kernel.numa_balancing).
 std::string script_of_running(std::uint32_t tgid, std::string_view comm) {
-    const std::string arguments = processes::arguments_of(tgid);
+    const std::string arguments = processes::arguments_of(tgid).value_or("");
     const std::vector<std::string> split = processes::split_arguments(
         {.head = arguments, .rest = {}, .rest_at = 0, .total = arguments.size()});
     return to_valid_utf8(processes::script_of(split, comm), max_label_bytes);

@@ -24,11 +24,19 @@ public:
     explicit KernelMappedFiles(std::unique_ptr<ebpf::MappingList> mappings)
         : list_(std::move(mappings)), mappings_(*list_), opener_(*list_) {}
 
+    void set_limit(const WorkLimit &limit) override {
+        limit_ = limit;
+        reader_.set_limit(limit);
+    }
     Result<std::vector<ebpf::Mapping>> list(std::uint32_t tgid) override {
         return mappings_.read(tgid);
     }
     Result<processes::MappedFile> open_file(const ebpf::Mapping &mapping) override {
-        return opener_.open(mapping, ForeignReader::Part::symbols);
+        return opener_.open(mapping, mappings_.path_of(mapping), ForeignReader::Part::symbols,
+                            limit_);
+    }
+    Result<std::string> path_of(const ebpf::Mapping &mapping) override {
+        return mappings_.path_of(mapping);
     }
     Result<processes::MappedFile> open_program(std::uint32_t tgid, std::uint64_t inode,
                                                std::uint64_t bytes) override {
@@ -69,6 +77,7 @@ private:
     processes::MappingReader mappings_;
     processes::FileOpener opener_;
     PatientReader reader_;
+    WorkLimit limit_;
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/processes/file_opener.h"
 
@@ -26,10 +27,17 @@ public:
     MappedFiles(const MappedFiles &) = delete;
     MappedFiles &operator=(const MappedFiles &) = delete;
 
+    // Nothing below waits beyond this limit: ETIMEDOUT. At first, there is none.
+    virtual void set_limit(const WorkLimit & /*limit*/) {}
+
     // The executable file mappings of a process. A process that has ended has none.
     [[nodiscard]] virtual Result<std::vector<ebpf::Mapping>> list(std::uint32_t tgid) = 0;
     // Opens exactly the mapped file, or fails.
     [[nodiscard]] virtual Result<processes::MappedFile> open_file(const ebpf::Mapping &mapping) = 0;
+    // Its path, as MappingReader::path_of() returns it.
+    [[nodiscard]] virtual Result<std::string> path_of(const ebpf::Mapping & /*mapping*/) {
+        return fail("not possible here");
+    }
 
     // The executable of a process, if it has this inode and size.
     [[nodiscard]] virtual Result<processes::MappedFile> open_program(std::uint32_t tgid,

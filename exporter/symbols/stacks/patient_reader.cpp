@@ -11,6 +11,10 @@ namespace gpusnoop::symbols {
 namespace {
 
 constexpr std::ptrdiff_t max_stuck = 16;
+// So that one user does not keep the names of all others from being found.
+constexpr std::ptrdiff_t max_stuck_of_user = 4;
+// The longest time for one answer, even if its child makes progress.
+constexpr std::chrono::seconds longest{10};
 
 }  // namespace
 
@@ -21,9 +25,13 @@ Result<> PatientReader::prepare(std::uint32_t tgid) {
         }
         return !stuck.reader && now >= stuck.until;
     });
-    const auto waiting =
-        std::ranges::count_if(stuck_, [](const Stuck &stuck) { return stuck.reader != nullptr; });
-    if (waiting >= max_stuck || std::ranges::find(stuck_, tgid, &Stuck::tgid) != stuck_.end()) {
+    const auto is_waiting = [](const Stuck &stuck) { return stuck.reader != nullptr; };
+    const auto waiting = std::ranges::count_if(stuck_, is_waiting);
+    const auto user = waiting > 0 ? processes::user_of(tgid) : std::nullopt;
+    const auto of_user = std::ranges::count_if(
+        stuck_, [&](const Stuck &stuck) { return is_waiting(stuck) && stuck.user == user; });
+    if (waiting >= max_stuck || of_user >= max_stuck_of_user ||
+        std::ranges::find(stuck_, tgid, &Stuck::tgid) != stuck_.end()) {
         return fail("it does not answer", ETIMEDOUT);
     }
     if (!reader_) {
@@ -41,24 +49,32 @@ Result<ForeignReader::Answer> PatientReader::answer(std::uint32_t tgid, const Re
         reader_.reset();
         return tl::unexpected(asked.error());
     }
+    // With many stuck processes, names of others would be found too late.
+    const auto patience =
+        stuck_.size() < 4 ? processes::FileOpener::max_wait : processes::FileOpener::max_wait / 10;
+    const auto began = Clock::now();
+    auto progressed = began;
     std::uint64_t progress = reader_->progress();
-    auto progressed = Clock::now();
     for (;;) {
-        // With many stuck processes, names of others would be found too late.
-        if (auto answer = reader_->wait(stuck_.size() < 4 ? processes::FileOpener::max_wait
-                                                          : processes::FileOpener::max_wait / 10)) {
+        if (auto answer = reader_->wait(processes::FileOpener::max_wait / 10)) {
             if (answer->error == EPIPE) {
                 reader_.reset();
             }
             return std::move(*answer);
         }
-        const std::uint64_t now = reader_->progress();
-        if (now == progress || Clock::now() - progressed > std::chrono::seconds(10)) {
+        const auto now = Clock::now();
+        if (const std::uint64_t count = reader_->progress(); count != progress) {
+            progress = count;
+            progressed = now;
+        }
+        const bool is_silent = now - progressed >= patience || now - began >= longest;
+        if (is_silent || limit_.is_reached()) {
             reader_->end();
-            stuck_.push_back({std::move(reader_), tgid, Clock::now() + leave_alone_});
+            // One that had no time to answer is read again as soon as its child is gone.
+            stuck_.push_back({std::move(reader_), tgid, processes::user_of(tgid),
+                              is_silent ? now + leave_alone_ : now});
             return fail("it does not answer", ETIMEDOUT);
         }
-        progress = now;
     }
 }
 

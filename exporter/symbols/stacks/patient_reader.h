@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "exporter/base/result.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/processes/file_opener.h"
 #include "exporter/system/foreign_reader.h"
 
@@ -38,6 +40,9 @@ public:
     [[nodiscard]] Result<std::string> read_memory(std::uint32_t tgid, std::uint64_t address,
                                                   std::size_t size);
 
+    // Nothing above waits beyond this limit. At first, there is none.
+    void set_limit(const WorkLimit &limit) { limit_ = limit; }
+
     // Ends the child, which uses memory.
     void rest() { reader_.reset(); }
 
@@ -45,6 +50,7 @@ private:
     struct Stuck {
         std::unique_ptr<ForeignReader> reader;  // until its child has ended
         std::uint32_t tgid;
+        std::optional<std::uint32_t> user;
         Clock::time_point until;  // its process is not read before
     };
 
@@ -55,6 +61,7 @@ private:
     Result<ForeignReader::Answer> answer(std::uint32_t tgid, const Result<> &asked);
 
     Clock::duration leave_alone_;
+    WorkLimit limit_;
     std::unique_ptr<ForeignReader> reader_;
     std::vector<Stuck> stuck_;
 };

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "exporter/base/text.h"
-#include "exporter/processes/open_mapped.h"
 #include "exporter/symbols/demangle/function_name.h"
 #include "exporter/symbols/elf/debug_file.h"
 #include "exporter/symbols/stacks/perf_map.h"
@@ -40,6 +39,7 @@ StackReply StackNamer::unresolved(std::uint64_t ticket, std::size_t addresses) {
 
 std::vector<StackReply> StackNamer::name(std::span<const StackRequest> requests,
                                          const WorkLimit &limit) {
+    files_->set_limit(limit);
     std::map<std::uint32_t, Process> processes;
     std::map<FileId, File> files;
     std::vector<std::vector<Place>> places(requests.size());
@@ -117,7 +117,7 @@ void StackNamer::add_debug_file(CachedFile &file, const ebpf::Mapping &mapping) 
     if (file.elf() == nullptr || file.elf()->has_symtab()) {
         return;
     }
-    const auto path = processes::mapped_path(mapping);
+    const auto path = files_->path_of(mapping);
     file.elf()->use_debug_file(
         find_debug_file(*file.elf(), {mapping.tid, path.value_or(""), file.local_fd()}));
 }

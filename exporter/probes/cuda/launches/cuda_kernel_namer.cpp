@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -10,6 +11,10 @@
 
 namespace gpusnoop::symbols {
 namespace {
+
+// For the files and the memory of a process, for one name: a file system that answers slowly must
+// not keep others waiting.
+constexpr std::chrono::seconds longest_wait{5};
 
 // The difference between a loaded executable's addresses and its link addresses, from the address
 // of its code.
@@ -100,6 +105,7 @@ std::optional<FileCache::Clock::time_point> CudaKernelNamer::close_unused() {
 }
 
 std::string CudaKernelNamer::name(const CudaKernelRequest &request, const WorkLimit &limit) {
+    files_->set_limit(WorkLimit{.stop = limit.stop}.at_most(longest_wait));
     std::string name = name_by_symbols(request, limit);
     return name.empty() && request.name_pointer && !limit.is_reached() ? registered_name(request)
                                                                        : name;

@@ -66,6 +66,15 @@ public:
         return fail("not there any more", ENOENT);
     }
 
+    Result<std::string> path_of(const ebpf::Mapping &mapping) override {
+        for (const auto &[start, path] : paths_) {
+            if (start == mapping.start) {
+                return path;
+            }
+        }
+        return fail("not there any more", ESRCH);
+    }
+
 private:
     MappedFilesCounts &counts_;
     std::vector<std::pair<std::uint64_t, std::string>> paths_;

@@ -1,0 +1,60 @@
+// Programs and files of a user who wants to keep the exporter busy or waiting.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/e2e/child.h"
+#include "tests/harness/hanging_file_system.h"
+#include "tests/harness/process.h"
+
+namespace e2e {
+
+inline constexpr uid_t nobody = 65534;
+
+// A copy of the stand-in runtime that takes no more room on the disk, but has a table of that many
+// symbols without names.
+void make_sparse_library(const std::filesystem::path &path, std::uint64_t symbols);
+
+// Maps these files as code, as the user nobody; then there is a file at `mapped`. For the body of a
+// child.
+void map_as_nobody(const std::vector<std::filesystem::path> &files,
+                   const std::filesystem::path &mapped);
+
+// A process that keeps its mappings locked from lock() on. Then its name is "locker", its user is
+// nobody, and a thread of it makes system calls.
+class LocksItsMappings {
+public:
+    LocksItsMappings();
+    void lock() const;
+
+private:
+    [[nodiscard]] int run() const;
+
+    std::unique_ptr<Child> user_;  // ends after the file system, for which its end would wait
+    harness::TemporaryDirectory directory_;
+    harness::HangingFileSystem files_;
+};
+
+// A process of nobody's, with the name "stacks", that runs code which it has made. The map of that
+// code takes half a minute to read.
+class HasSlowMap {
+public:
+    HasSlowMap();
+    ~HasSlowMap();
+    HasSlowMap(const HasSlowMap &) = delete;
+    HasSlowMap &operator=(const HasSlowMap &) = delete;
+
+private:
+    harness::TemporaryDirectory directory_;
+    harness::HangingFileSystem files_;
+    harness::Process program_;
+    std::filesystem::path path_;
+};
+
+}  // namespace e2e

@@ -1,0 +1,143 @@
+#include "exporter/processes/process_reader.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/read_file.h"
+#include "exporter/processes/arguments.h"
+#include "tests/harness/directory.h"
+
+using namespace gpusnoop;
+using namespace std::chrono_literals;
+using processes::ProcessReader;
+
+namespace {
+
+constexpr std::uint32_t no_process = 1U << 23U;  // of no known user
+
+std::uint32_t own_process() {
+    return static_cast<std::uint32_t>(::getpid());
+}
+// Of the same user.
+std::uint32_t parent_process() {
+    return static_cast<std::uint32_t>(::getppid());
+}
+
+struct TextPipe {
+    Fd read;
+    Fd write;
+
+    TextPipe() {
+        std::array<int, 2> ends{};
+        REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+        read = Fd(ends[0]);
+        write = Fd(ends[1]);
+    }
+};
+
+Result<std::string> arguments(ProcessReader &reader, std::uint32_t tgid, std::size_t most) {
+    return reader.about(
+        tgid, [&] { return reader.read_text("/proc/" + std::to_string(tgid) + "/cmdline", most); });
+}
+
+// The errno, or 0. It waits until somebody writes.
+int ask_about(ProcessReader &reader, std::uint32_t tgid, const TextPipe &pipe) {
+    const auto answer = reader.about(tgid, [&] {
+        return reader.ask([&](ForeignReader &child) { return child.read_on(pipe.read.get()); });
+    });
+    return answer ? 0 : answer.error().code;
+}
+
+constexpr ProcessReader::Limits small_limits = {
+    .patience = 50ms, .of_user = 120ms, .window = 1min, .first_pause = 200ms};
+
+}  // namespace
+
+TEST_CASE("a process reader reads files of /proc, as much as is wanted") {
+    ProcessReader reader;
+    const auto own = read_start("/proc/self/cmdline");
+    REQUIRE(own.has_value());
+    CHECK(arguments(reader, own_process(), 65'536).value_or("") == *own);
+    CHECK(processes::arguments_of(own_process()).value_or("") == own->substr(0, 8192));
+    CHECK(arguments(reader, own_process(), 3).value_or("") == own->substr(0, 3));
+    const auto missing = arguments(reader, no_process, 3);
+    REQUIRE_FALSE(missing.has_value());
+    CHECK(missing.error().code == ENOENT);
+    // In more than one piece.
+    std::string pieces;
+    int count = 0;
+    const auto read = reader.about(own_process(), [&] {
+        return reader.read_pieces("/proc/self/smaps", [&](std::string_view piece) {
+            pieces += piece;
+            return ++count < 3;
+        });
+    });
+    CHECK(read.has_value());
+    CHECK(count == 3);
+    CHECK(pieces.starts_with(read_start("/proc/self/smaps", 8).value_or("?")));
+    CHECK(reader.left_alone() == 0);
+}
+
+TEST_CASE("a process reader finds what is below a root, wherever links lead") {
+    const harness::TemporaryDirectory directory;
+    std::filesystem::create_symlink("/nowhere", directory / "link");
+    ProcessReader reader;
+    const auto find = [&](std::string_view path) {
+        const auto found = reader.about(
+            own_process(), [&] { return reader.find(directory.path().string(), path); });
+        return found ? 0 : found.error().code;
+    };
+    CHECK(find("/") == 0);
+    CHECK(find("link") == 0);
+    CHECK(find("/../link") == 0);
+    CHECK(find("tmp") == ENOENT);
+    CHECK(find("link/file") == ENOENT);
+}
+
+TEST_CASE("a process that does not answer is left alone, and in the end its user") {
+    ProcessReader reader(small_limits);
+    const TextPipe silent;
+    CHECK(ask_about(reader, own_process(), silent) == ETIMEDOUT);
+    CHECK(reader.left_alone() == 1);
+    // At once, without a question.
+    CHECK(arguments(reader, own_process(), 3).error().code == ETIMEDOUT);
+    // Other processes of the user have the rest of his time, and others all of it.
+    CHECK(arguments(reader, parent_process(), 3).has_value());
+    CHECK(ask_about(reader, parent_process(), silent) == ETIMEDOUT);
+    std::this_thread::sleep_for(250ms);
+    CHECK(ask_about(reader, own_process(), silent) == ETIMEDOUT);
+    CHECK(reader.left_alone() == 2);
+    std::this_thread::sleep_for(500ms);
+    CHECK(arguments(reader, parent_process(), 3).error().code == ETIMEDOUT);
+    CHECK(arguments(reader, no_process, 3).error().code == ENOENT);
+}
+
+TEST_CASE("a process that answers in time keeps the reader waiting for its user's share alone") {
+    ProcessReader reader(small_limits);
+    const TextPipe slow;
+    int answered = 0;
+    for (; answered < 20; answered++) {
+        const std::jthread writer([&] {
+            std::this_thread::sleep_for(35ms);
+            (void)!::write(slow.write.get(), "x", 1);
+        });
+        if (ask_about(reader, own_process(), slow) != 0) {
+            break;
+        }
+    }
+    CHECK(answered >= 1);
+    CHECK(answered < 20);
+    CHECK(arguments(reader, no_process, 3).error().code == ENOENT);
+}
