@@ -32,10 +32,13 @@ nanoseconds age_in(std::string_view stat) {
 }
 
 void add_of_process(Profile &profile, const ProcessKey &key, const processes::ProcessNames &names,
-                    const std::set<std::uint32_t> &seen) {
+                    const std::set<std::uint32_t> &seen, const WorkLimit &limit) {
     std::error_code error;
     const std::string tasks = "/proc/" + std::to_string(key.tgid) + "/task";
     for (const auto &entry : std::filesystem::directory_iterator(tasks, error)) {
+        if (limit.is_reached()) {
+            return;
+        }
         const std::string tid = entry.path().filename();
         const auto text = read_text(entry.path() / "stat", 512).value_or("");
         const std::size_t state = text.rfind(") ");
@@ -60,10 +63,11 @@ void add_of_process(Profile &profile, const ProcessKey &key, const processes::Pr
 }  // namespace
 
 void add_motionless(Profile &profile, const ProfiledProcesses &processes,
-                    const ProfileFilter &filter, const std::set<std::uint32_t> &seen) {
+                    const ProfileFilter &filter, const std::set<std::uint32_t> &seen,
+                    const WorkLimit &limit) {
     for (const ProcessKey &key : processes.keys()) {
         if (processes.wants(filter, key)) {
-            add_of_process(profile, key, processes.names(key), seen);
+            add_of_process(profile, key, processes.names(key), seen, limit);
         }
     }
 }

@@ -52,6 +52,7 @@ public:
     ProfileProbe(const config::Config &config, TargetProcessesPtr targets, ProfileSettings settings)
         : HostProbe("profile", config, std::move(targets)), settings_(std::move(settings)) {}
 
+    void set_limit(const WorkLimit &limit) override;
     [[nodiscard]] Result<Profile> take() override;
     void end_slice(nanoseconds kept) override;
     [[nodiscard]] Result<Profile> past(nanoseconds duration, const ProfileFilter &filter) override;
@@ -81,6 +82,7 @@ private:
     void forget_unused(const ProfileReading &current);
 
     const ProfileSettings settings_;
+    WorkLimit limit_;
     std::vector<ebpf::Link> links_;
     std::vector<ebpf::UprobeSet> allocator_;  // of heap
     std::optional<ProfileTables> tables_;
@@ -162,6 +164,7 @@ Result<> ProfileProbe::attach(profile_bpf &skeleton) {
         return tl::unexpected(python.error());
     }
     python_ = std::move(*python);
+    set_limit(limit_);
     followed().on_record([this](const follow_record &record, const ProcessIdentity &process) {
         if (record.head.type == FOLLOW_STARTED) {
             processes_.started(process, record.root);
@@ -177,6 +180,14 @@ Result<> ProfileProbe::attach(profile_bpf &skeleton) {
     links_ = std::move(*links);
     state().up(1, "sampling " + targets().describe_followed());
     return {};
+}
+
+void ProfileProbe::set_limit(const WorkLimit &limit) {
+    limit_ = limit;
+    if (stacks_ && python_) {
+        stacks_->set_limit(limit);
+        python_->set_limit(limit);
+    }
 }
 
 Result<> ProfileProbe::check(const ProfileFilter &filter) const {
@@ -251,7 +262,7 @@ Result<Profile> ProfileProbe::take() {
         for (const auto &[key, unused] : *reading) {
             seen.insert(key.tid);
         }
-        add_motionless(profile, processes_, settings_.filter, seen);
+        add_motionless(profile, processes_, settings_.filter, seen, limit_);
     }
     return profile;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "exporter/base/result.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/target_processes.h"
@@ -27,10 +28,17 @@ struct ProfileSettings {
     std::size_t max_bytes = std::numeric_limits<std::size_t>::max();
 };
 
+// After the time of a profile, for looking up the names that it lacks.
+inline constexpr std::chrono::seconds longest_naming{2};
+
 // A probe that keeps no families. For one thread.
 class Profiler {
 public:
     virtual ~Profiler() = default;
+
+    // Nothing is looked up in files and memory of processes beyond this limit: what has no name
+    // then stays without. At first, there is none.
+    virtual void set_limit(const WorkLimit &limit) = 0;
 
     // The stacks since start(), which ends now. Once.
     [[nodiscard]] virtual Result<Profile> take() = 0;

@@ -41,7 +41,7 @@ ProfileRecorder::ProfileRecorder(const config::Config &config, ProfilerAndProbe 
       probe_(std::move(made.probe)),
       profiler_(made.profiler) {
     if (probe_->health().is_up()) {
-        thread_ = std::jthread([this] { run(); });
+        thread_ = std::jthread([this](const std::stop_token &stop) { run(stop); });
     }
 }
 
@@ -49,11 +49,12 @@ ProfileRecorder::~ProfileRecorder() {
     ::eventfd_write(stopping_.get(), 1);
 }
 
-void ProfileRecorder::run() {
+void ProfileRecorder::run(const std::stop_token &stop) {
     pollfd stopped{.fd = stopping_.get(), .events = POLLIN, .revents = 0};
     nanoseconds slice_ends = now_on(CLOCK_MONOTONIC) + slice;
     while (::poll(&stopped, 1, static_cast<int>(interval_.count())) <= 0) {
         const std::lock_guard lock(mutex_);
+        profiler_->set_limit({.stop = stop});
         probe_->drain();
         if (now_on(CLOCK_MONOTONIC) >= slice_ends) {
             profiler_->end_slice(keep_);
@@ -62,11 +63,13 @@ void ProfileRecorder::run() {
     }
 }
 
-Result<Profile> ProfileRecorder::past(nanoseconds duration, const ProfileFilter &filter) {
+Result<Profile> ProfileRecorder::past(nanoseconds duration, const ProfileFilter &filter,
+                                      const WorkLimit &limit) {
     if (const Health now = health(); !now.is_up()) {
         return fail("the continuous profile is down: " + now.detail);
     }
     const std::lock_guard lock(mutex_);
+    profiler_->set_limit(limit);
     const auto followed = profiler_->check(filter);
     return followed ? profiler_->past(duration, filter) : tl::unexpected(followed.error());
 }

@@ -27,9 +27,10 @@ public:
     ProfileRecorder(const ProfileRecorder &) = delete;
     ProfileRecorder &operator=(const ProfileRecorder &) = delete;
 
-    // So much of the past and up to a slice more, if there is so much.
+    // So much of the past and up to a slice more, if there is so much. The limit is for looking up
+    // functions.
     [[nodiscard]] Result<Profile> past(std::chrono::nanoseconds duration,
-                                       const ProfileFilter &filter);
+                                       const ProfileFilter &filter, const WorkLimit &limit);
     [[nodiscard]] Health health() const { return probe_->health(); }
 
     static constexpr std::chrono::seconds slice{10};
@@ -38,7 +39,7 @@ public:
 
 private:
     ProfileRecorder(const config::Config &config, ProfilerAndProbe made, Fd stopping);
-    void run();
+    void run(const std::stop_token &stop);
 
     const std::chrono::milliseconds interval_;
     const std::chrono::nanoseconds keep_;

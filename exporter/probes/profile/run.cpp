@@ -24,6 +24,7 @@ public:
     ProfileTracer(const trace::Setup &setup, ProfileSettings settings)
         : HostTracer(setup), settings_(std::move(settings)) {}
 
+    void set_limit(const WorkLimit &limit) { profiler_->set_limit(limit); }
     [[nodiscard]] Result<Profile> take() const { return profiler_->take(); }
 
 private:
@@ -101,6 +102,7 @@ Result<> run_profile(const config::Config &config, const ProfileOptions &options
     auto done = tracer.start();
     if (done) {
         sample(tracer, options.duration, stop_fd);
+        tracer.set_limit(WorkLimit().at_most(longest_naming));
         const auto profile = tracer.take();
         done = profile ? write(to_format(*profile, options.format), options.output)
                        : tl::unexpected(profile.error());

@@ -24,6 +24,11 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
+// Loading its programs, about.
+constexpr std::chrono::seconds start_takes{2};
+// The continuous profile may be looking up names meanwhile.
+constexpr std::chrono::seconds recorder_takes{8};
+
 std::string content_type_of(ProfileFormat format) {
     switch (format) {
         case ProfileFormat::json:
@@ -81,9 +86,10 @@ Result<> ProfileService::begin(ProfileQuery query, Client client) {
                         std::to_string(std::max<std::int64_t>(left.count(), 1)) + " s more",
                     EBUSY);
     }
-    ends_ = Clock::now() + (query.is_of_past ? milliseconds(0) : query.duration);
-    thread_ = std::jthread(
-        [this, query = std::move(query), client = std::move(client)] { run(query, client); });
+    ends_ = Clock::now() + longest_naming +
+            (query.is_of_past ? recorder_takes : query.duration + start_takes);
+    thread_ = std::jthread([this, query = std::move(query), client = std::move(client)](
+                               const std::stop_token &stop) { run(query, client, stop); });
     is_busy_ = true;
     return {};
 }
@@ -95,7 +101,13 @@ void ProfileService::stop() {
         is_stopped_ = true;
         ending = std::move(thread_);
     }
+    ending.request_stop();
     ::eventfd_write(stopping_.get(), 1);
+}
+
+void ProfileService::end_by(Clock::time_point latest) {
+    const std::lock_guard lock(mutex_);
+    ends_ = latest;
 }
 
 Result<TargetProcessesPtr> ProfileService::make_targets() const {
@@ -110,9 +122,11 @@ Result<TargetProcessesPtr> ProfileService::make_targets() const {
 }
 
 // ECANCELED: nobody waits for it any more.
-Result<Profile> ProfileService::take(const ProfileQuery &query, int client) {
+Result<Profile> ProfileService::take(const ProfileQuery &query, int client,
+                                     const std::stop_token &stop) {
     if (query.is_of_past) {
-        return recorder_->past(query.duration, query.settings.filter);
+        return recorder_->past(query.duration, query.settings.filter,
+                               WorkLimit{.stop = stop}.at_most(longest_naming));
     }
     const auto targets = make_targets();
     if (!targets) {
@@ -122,9 +136,13 @@ Result<Profile> ProfileService::take(const ProfileQuery &query, int client) {
     settings.max_stacks = config_.of<ProfileConfig>().max_stacks;
     settings.max_bytes = max_bytes;
     const auto [probe, profiler] = make_profiler(config_, *targets, settings);
+    profiler->set_limit({stop, Clock::now() + query.duration + longest_naming});
     if (auto started = probe->start(); !started) {
         return tl::unexpected(started.error());
     }
+    const auto latest = Clock::now() + query.duration + longest_naming;
+    profiler->set_limit({stop, latest});
+    end_by(latest);
     if (auto followed = profiler->check(query.settings.filter); !followed) {
         return tl::unexpected(followed.error());
     }
@@ -142,23 +160,25 @@ Result<Profile> ProfileService::take(const ProfileQuery &query, int client) {
     }
 }
 
-void ProfileService::run(const ProfileQuery &query, const Client &client) {
+void ProfileService::run(const ProfileQuery &query, const Client &client,
+                         const std::stop_token &stop) {
     try {
-        answer(query, client);
+        answer(query, client, stop);
     } catch (const std::exception &) {  // out of memory: the client is disconnected
         const std::lock_guard lock(mutex_);
         is_busy_ = false;
     }
 }
 
-void ProfileService::answer(const ProfileQuery &query, const Client &client) {
+void ProfileService::answer(const ProfileQuery &query, const Client &client,
+                            const std::stop_token &stop) {
     log::info(query.is_of_past ? "a client asks for the past profile"
                                : "a profile begins, as a client asks",
               {{"type", name_of(query.settings.type)},
                {"seconds", std::chrono::duration<double>(query.duration).count()}});
     Result<ApiResponse> response = fail("no memory for the profile", ENOMEM);
     try {
-        auto profile = take(query, client.socket);
+        auto profile = take(query, client.socket, stop);
         log::info("the profile has ended",
                   {{"result", profile ? "taken" : profile.error().message}});
         if (!profile) {

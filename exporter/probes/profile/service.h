@@ -1,10 +1,12 @@
 // Profiles of a running exporter: one at a time, on a thread of its own, and one all the time.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <thread>
 
 #include "exporter/base/fd.h"
@@ -54,9 +56,11 @@ private:
     ProfileService(const config::Config &config, TargetProcessesPtr exporters, Fd stopping)
         : config_(config), exporters_(std::move(exporters)), stopping_(std::move(stopping)) {}
 
-    void run(const ProfileQuery &query, const Client &client);
-    void answer(const ProfileQuery &query, const Client &client);
-    [[nodiscard]] Result<Profile> take(const ProfileQuery &query, int client);
+    void run(const ProfileQuery &query, const Client &client, const std::stop_token &stop);
+    void answer(const ProfileQuery &query, const Client &client, const std::stop_token &stop);
+    [[nodiscard]] Result<Profile> take(const ProfileQuery &query, int client,
+                                       const std::stop_token &stop);
+    void end_by(std::chrono::steady_clock::time_point latest);
     [[nodiscard]] Result<TargetProcessesPtr> make_targets() const;
 
     const config::Config &config_;
@@ -66,7 +70,7 @@ private:
     std::mutex mutex_;                           // guards the members below
     bool is_stopped_ = false;
     bool is_busy_ = false;
-    std::chrono::steady_clock::time_point ends_;
+    std::chrono::steady_clock::time_point ends_;  // at the latest
     std::jthread thread_;
 };
 

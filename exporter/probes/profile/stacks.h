@@ -14,6 +14,7 @@
 
 #include "bpf/profile/profile.h"
 #include "exporter/base/result.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/profile/python/merge.h"
 #include "exporter/trace/stack_names.h"
@@ -45,6 +46,9 @@ public:
     // Looks up the functions of stacks that it does not have yet. Call it while the processes run,
     // and while the table has the stacks.
     void name(const ProfileReading &reading);
+
+    // Nothing is looked up beyond this limit. At first, there is none.
+    void set_limit(const WorkLimit &limit) { names_->set_limit(limit); }
 
     // Null: there is none, or no room for it.
     [[nodiscard]] const trace::StackNames::Named *user(const profile_key &key) const;

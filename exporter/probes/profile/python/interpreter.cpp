@@ -15,8 +15,9 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// A process may map any number of files with such a name. The file that takes longer is the last.
+// A process may map any number of files with such a name.
 constexpr std::chrono::seconds longest_look{1};
+constexpr std::size_t max_files = 32;
 
 constexpr std::uint32_t owned_by_c_stack = 3;  // FRAME_OWNED_BY_CSTACK, from 3.12 on
 
@@ -76,12 +77,13 @@ std::optional<std::uint64_t> address_of(const symbols::ElfFile &elf, const ebpf:
 }
 
 std::optional<PythonInterpreter> python_in(symbols::MappedFiles &files,
-                                           const ebpf::Mapping &mapping) {
+                                           const ebpf::Mapping &mapping, const WorkLimit &limit) {
     const auto file = files.open_file(mapping);
     if (!file) {
         return std::nullopt;
     }
-    const auto elf = symbols::ElfFile::open(file->readable());
+    // Each of two symbols is looked up within this time.
+    const auto elf = symbols::ElfFile::open(file->readable(), {.deadline = limit.left() / 2});
     if (!elf) {
         return std::nullopt;
     }
@@ -149,23 +151,30 @@ std::optional<PythonInterpreter> python_by_offsets(std::string_view debug_offset
             .file_name = at(35), .qualified_name = at(37), .ascii_text = 40, .unicode_text = 56}};
 }
 
-std::optional<PythonInterpreter> find_python(symbols::MappedFiles &files, std::uint32_t tgid) {
-    const auto mappings = files.list(tgid);
+std::optional<PythonInterpreter> find_python(symbols::MappedFiles &files, std::uint32_t tgid,
+                                             const WorkLimit &most) {
+    const WorkLimit limit = most.at_most(longest_look);
+    files.set_limit(limit);
+    auto mappings = files.list(tgid);
     if (!mappings) {
         return std::nullopt;
     }
-    const WorkLimit limit = WorkLimit().at_most(longest_look);
+    std::erase_if(*mappings,
+                  [](const auto &one) { return one.name.find("python") == one.name.npos; });
+    // Before modules such as _C.cpython-311-x86_64-linux-gnu.so, of which there may be hundreds.
+    std::ranges::stable_partition(*mappings, [](const ebpf::Mapping &mapping) {
+        return mapping.name.starts_with("python") || mapping.name.starts_with("libpython");
+    });
     std::vector<FileId> seen;
     for (const ebpf::Mapping &mapping : *mappings) {
-        if (limit.is_reached()) {
+        if (limit.is_reached() || seen.size() >= max_files) {
             break;
         }
-        if (mapping.name.find("python") == std::string::npos ||
-            std::ranges::find(seen, mapping.file) != seen.end()) {
+        if (std::ranges::find(seen, mapping.file) != seen.end()) {
             continue;
         }
         seen.push_back(mapping.file);
-        if (auto python = python_in(files, mapping)) {
+        if (auto python = python_in(files, mapping, limit)) {
             return python;
         }
     }

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "bpf/profile/python.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/symbols/stacks/mapped_files.h"
 
 namespace gpusnoop::probes {
@@ -25,9 +26,10 @@ struct PythonInterpreter {
 };
 
 // Empty: the process has none, or of another version, or it has ended. Looks at the symbols of
-// programs and libraries that have "python" in their names.
+// programs and libraries that have "python" in their names, for a second at most.
 [[nodiscard]] std::optional<PythonInterpreter> find_python(symbols::MappedFiles &files,
-                                                           std::uint32_t tgid);
+                                                           std::uint32_t tgid,
+                                                           const WorkLimit &most = {});
 
 // Of 3.11 and 3.12, by Py_Version (0x030b02f0), without the address of _PyRuntime. Empty: of
 // another one.

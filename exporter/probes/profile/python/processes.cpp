@@ -2,12 +2,12 @@
 
 #include <bpf/bpf.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 
 #include "exporter/base/log.h"
-#include "exporter/base/work_limit.h"
 #include "exporter/probes/profile/python/code_names.h"
 
 namespace gpusnoop::probes {
@@ -18,6 +18,9 @@ namespace {
 constexpr int max_looks = 32;
 // The others are looked at in the next call.
 constexpr std::chrono::seconds longest_looks{1};
+// Reading names of one process, and of all, between two calls.
+constexpr std::chrono::milliseconds longest_names_of_process{250};
+constexpr std::chrono::seconds longest_names{1};
 // A process that makes functions without end has no more names.
 constexpr std::size_t max_functions = 16384;
 
@@ -38,8 +41,10 @@ Result<std::unique_ptr<PythonProcesses>> PythonProcesses::start(int layouts) {
 void PythonProcesses::look_at(std::span<const ProcessKey> running) {
     for (auto &[key, process] : processes_) {
         process.runs = false;
+        process.named = {};
     }
-    const WorkLimit limit = WorkLimit().at_most(longest_looks);
+    named_ = {};
+    const WorkLimit limit = limit_.at_most(longest_looks);
     int looks = 0;
     for (const ProcessKey &key : running) {
         Process &process = processes_[key];
@@ -47,7 +52,7 @@ void PythonProcesses::look_at(std::span<const ProcessKey> running) {
         const bool is_due = !process.python && ++process.calls >= process.next_look;
         if (is_due && looks < max_looks && !limit.is_reached()) {
             looks++;
-            look_at(key, process);
+            look_at(key, process, limit);
         }
     }
     for (const auto &[key, process] : processes_) {
@@ -62,10 +67,10 @@ void PythonProcesses::keep_only(const std::function<bool(const ProcessKey &)> &i
     std::erase_if(processes_, [&](const auto &known) { return !is_kept(known.first); });
 }
 
-void PythonProcesses::look_at(const ProcessKey &key, Process &process) {
+void PythonProcesses::look_at(const ProcessKey &key, Process &process, const WorkLimit &limit) {
     process.calls = 0;
     process.next_look *= 2;
-    process.python = find_python(*files_, key.tgid);
+    process.python = find_python(*files_, key.tgid, limit);
     if (!process.python) {
         return;
     }
@@ -77,6 +82,27 @@ void PythonProcesses::look_at(const ProcessKey &key, Process &process) {
     }
 }
 
+const symbols::Frame *PythonProcesses::function_at(const ProcessKey &key, Process &process,
+                                                   std::uint64_t code) {
+    if (const auto known = process.functions.find(code); known != process.functions.end()) {
+        return &known->second;
+    }
+    const Clock::duration left =
+        std::min<Clock::duration>(longest_names_of_process - process.named, longest_names - named_);
+    if (left <= Clock::duration::zero() || process.functions.size() >= max_functions) {
+        return nullptr;
+    }
+    const auto began = Clock::now();
+    files_->set_limit(limit_.at_most(left));
+    auto named = python_function(*files_, key.tgid, process.python->code, code);
+    const auto took = Clock::now() - began;
+    process.named += took;
+    named_ += took;
+    return named.function.empty()
+               ? nullptr
+               : &process.functions.emplace(code, std::move(named)).first->second;
+}
+
 std::vector<PythonFrame> PythonProcesses::name(const ProcessKey &key,
                                                std::span<const std::uint64_t> stack) {
     std::vector<PythonFrame> frames;
@@ -85,17 +111,9 @@ std::vector<PythonFrame> PythonProcesses::name(const ProcessKey &key,
         PythonFrame frame{.function = {.function = "", .module = "", .offset = 0},
                           .is_called_by_c = (word & PYTHON_ENTRY) != 0};
         if (found != processes_.end() && found->second.python) {
-            auto &functions = found->second.functions;
             const std::uint64_t code = word & ~PYTHON_ENTRY;
-            auto known = functions.find(code);
-            if (known == functions.end() && functions.size() < max_functions) {
-                auto named = python_function(*files_, key.tgid, found->second.python->code, code);
-                if (!named.function.empty()) {
-                    known = functions.emplace(code, std::move(named)).first;
-                }
-            }
-            if (known != functions.end()) {
-                frame.function = known->second;
+            if (const symbols::Frame *function = function_at(key, found->second, code)) {
+                frame.function = *function;
             }
         }
         frames.push_back(std::move(frame));

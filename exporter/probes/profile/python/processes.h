@@ -1,6 +1,7 @@
 // The Python of the processes of a profile.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/profile/python/interpreter.h"
 #include "exporter/probes/profile/python/merge.h"
@@ -30,23 +32,31 @@ public:
     // A stack of the BPF programs, by name. Call it while the process runs.
     [[nodiscard]] std::vector<PythonFrame> name(const ProcessKey &process,
                                                 std::span<const std::uint64_t> stack);
+    // Nothing is looked up beyond this limit. At first, there is none.
+    void set_limit(const WorkLimit &limit) { limit_ = limit; }
     void keep_only(const std::function<bool(const ProcessKey &)> &is_kept);
 
 private:
+    using Clock = std::chrono::steady_clock;
     struct Process {
         std::uint64_t calls = 0;  // since it was looked at last
         std::uint64_t next_look = 1;
         std::optional<PythonInterpreter> python;
         std::map<std::uint64_t, symbols::Frame> functions;  // by code object
         bool runs = true;
+        Clock::duration named{};  // how long that took since look_at()
     };
 
     PythonProcesses(std::unique_ptr<symbols::MappedFiles> files, int layouts)
         : files_(std::move(files)), layouts_(layouts) {}
-    void look_at(const ProcessKey &key, Process &process);
+    void look_at(const ProcessKey &key, Process &process, const WorkLimit &limit);
+    // Null: it cannot be named now.
+    const symbols::Frame *function_at(const ProcessKey &key, Process &process, std::uint64_t code);
 
     const std::unique_ptr<symbols::MappedFiles> files_;
     const int layouts_;
+    WorkLimit limit_;
+    Clock::duration named_{};  // the same, of all processes
     std::map<ProcessKey, Process> processes_;
 };
 
