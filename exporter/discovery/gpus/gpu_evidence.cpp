@@ -114,12 +114,13 @@ std::optional<Minors> slurm_minors(std::string_view list) {
     return minors.empty() ? std::nullopt : std::optional(minors);
 }
 
-std::optional<GpuEvidence> gpu_evidence_of(std::uint32_t tgid, const std::vector<Gpu> &gpus,
-                                           const std::string &proc, const std::string &cgroups) {
+Result<GpuEvidence> gpu_evidence_of(processes::ProcessReader &reader, std::uint32_t tgid,
+                                    const std::vector<Gpu> &gpus, const std::string &proc,
+                                    const std::string &cgroups) {
     const std::string process = proc + "/" + std::to_string(tgid);
-    auto existing = gpus_below(process + "/root", gpus);
+    auto existing = gpus_below(reader, process + "/root", gpus);
     if (!existing) {
-        return std::nullopt;
+        return tl::unexpected(existing.error());
     }
     GpuEvidence evidence{std::move(*existing), std::nullopt, opened_by(process)};
     const auto groups = read_start(process + "/cgroup", max_text_bytes);

@@ -25,12 +25,13 @@ struct GpuEvidence {
     Minors opened;
 };
 
-// Empty optional: the process or its /dev cannot be read. `cgroups` is where control groups are
-// mounted. Reads at most 4096 links in /proc/<tgid>/fd, 64 KiB of text elsewhere.
-[[nodiscard]] std::optional<GpuEvidence> gpu_evidence_of(std::uint32_t tgid,
-                                                         const std::vector<Gpu> &gpus,
-                                                         const std::string &proc,
-                                                         const std::string &cgroups);
+// Fails if the process or its /dev cannot be read. `cgroups` is where control groups are mounted.
+// Reads at most 4096 links in /proc/<tgid>/fd, 64 KiB of text elsewhere. For work of
+// reader.about().
+[[nodiscard]] Result<GpuEvidence> gpu_evidence_of(processes::ProcessReader &reader,
+                                                  std::uint32_t tgid, const std::vector<Gpu> &gpus,
+                                                  const std::string &proc,
+                                                  const std::string &cgroups);
 
 // The minors that a devices.list allows to open; empty optional if it allows all devices, of which
 // it does not name the denied ones.

@@ -3,37 +3,34 @@
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
+#include "exporter/base/rate_limit.h"
 #include "exporter/discovery/gpus/gpus.h"
 #include "exporter/discovery/gpus/visible_gpus.h"
+#include "exporter/processes/process_reader.h"
 
 namespace gpusnoop::discovery {
 
 // A process owns its environment and devices, so reading them touches its memory and file systems,
-// and it can block the reader forever. So a thread reads them, and is given up when it takes too
-// long.
+// and it can block the reader forever: see ProcessReader. Used by one thread.
 class GpuLookup {
 public:
-    explicit GpuLookup(std::vector<Gpu> gpus);
-    ~GpuLookup();
-    GpuLookup(const GpuLookup &) = delete;
-    GpuLookup &operator=(const GpuLookup &) = delete;
+    // `patience` is for a process, three times of it for those of a user within 10 s.
+    GpuLookup(std::vector<Gpu> gpus, std::chrono::milliseconds patience);
 
     [[nodiscard]] const std::vector<Gpu> &gpus() const { return gpus_; }
 
     // Without an answer in time: only the facts that need no reading. A node with at most one GPU
     // needs no reading.
-    [[nodiscard]] VisibleGpus of(std::uint32_t tgid, std::chrono::milliseconds patience);
+    [[nodiscard]] VisibleGpus of(std::uint32_t tgid);
+    // Ends the child that reads if it was idle for so long.
+    void rest(std::chrono::seconds unused) { reader_.rest(unused); }
 
 private:
-    struct Worker;
-
     std::vector<Gpu> gpus_;
-    std::shared_ptr<Worker> worker_;
-    unsigned given_up_ = 0;
+    processes::ProcessReader reader_;
+    LineLimit lines_;
 };
 
 }  // namespace gpusnoop::discovery

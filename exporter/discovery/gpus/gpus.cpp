@@ -1,11 +1,6 @@
 #include "exporter/discovery/gpus/gpus.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/openat2.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,11 +8,11 @@
 #include <compare>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "exporter/base/fd.h"
 #include "exporter/base/read_file.h"
 #include "exporter/base/text.h"
 
@@ -171,30 +166,21 @@ std::vector<Gpu> read_gpus(const std::string &nvidia_proc) {
     return gpus;
 }
 
-std::optional<std::vector<Gpu>> gpus_below(const std::string &root, const std::vector<Gpu> &gpus) {
-    const Fd directory(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!directory) {
-        return std::nullopt;
-    }
-    // The process controls the directories below: its links must not lead out of its root.
-    open_how how{};
-    how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-    const Fd dev(
-        static_cast<int>(::syscall(SYS_openat2, directory.get(), "dev", &how, sizeof(how))));
-    if (!dev) {
-        return errno == ENOENT ? std::optional(gpus) : std::nullopt;
+Result<std::vector<Gpu>> gpus_below(processes::ProcessReader &reader, const std::string &root,
+                                    const std::vector<Gpu> &gpus) {
+    if (const auto is_there = reader.find(root, "/"); !is_there) {
+        return tl::unexpected(is_there.error());
     }
     std::vector<Gpu> found;
     for (const Gpu &gpu : gpus) {
-        struct stat status{};
-        const std::string node = "nvidia" + std::to_string(gpu.minor);
-        const bool has_name = gpu.minor >= 0;
-        if (has_name && ::fstatat(dev.get(), node.c_str(), &status,
-                                  AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0) {
+        if (gpu.minor < 0) {
+            return fail("the minor number of a GPU is not known");
+        }
+        const auto node = reader.find(root, "dev/nvidia" + std::to_string(gpu.minor));
+        if (node) {
             found.push_back(gpu);
-        } else if (!has_name || errno != ENOENT) {
-            return std::nullopt;
+        } else if (node.error().code != ENOENT) {
+            return tl::unexpected(node.error());
         }
     }
     return found.empty() ? gpus : found;

@@ -1,9 +1,11 @@
 // The node's NVIDIA GPUs, from the driver's files below /proc: no NVML.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
+
+#include "exporter/base/result.h"
+#include "exporter/processes/process_reader.h"
 
 namespace gpusnoop::discovery {
 
@@ -28,8 +30,9 @@ struct Gpu {
 [[nodiscard]] std::vector<Gpu> read_gpus(const std::string &nvidia_proc = "/proc/driver/nvidia");
 
 // The GPUs whose /dev/nvidia<minor> is below the directory `root`, or all of them if no such file
-// exists: drivers create these files at first use. Empty optional if that cannot be found out.
-[[nodiscard]] std::optional<std::vector<Gpu>> gpus_below(const std::string &root,
-                                                         const std::vector<Gpu> &gpus);
+// exists: drivers create these files at first use. For work of reader.about().
+[[nodiscard]] Result<std::vector<Gpu>> gpus_below(processes::ProcessReader &reader,
+                                                  const std::string &root,
+                                                  const std::vector<Gpu> &gpus);
 
 }  // namespace gpusnoop::discovery

@@ -3,12 +3,11 @@
 #include <strings.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <iterator>
 #include <span>
 #include <utility>
-
-#include "exporter/base/read_file.h"
 
 namespace gpusnoop::discovery {
 
@@ -236,14 +235,10 @@ std::optional<Minors> slurm_gpus_in(std::string_view environment) {
     return std::nullopt;
 }
 
-// Empty if it is too long or has no bytes: a process that is ending has no environment, and some
-// programs have none.
-std::optional<std::string> read_environment(const std::string &path) {
-    auto environment = read_start(path, max_environment_bytes + 1);
-    if (!environment || environment->empty() || environment->size() > max_environment_bytes) {
-        return std::nullopt;
-    }
-    return std::move(*environment);
+// Too long, or without a byte: a process that is ending has no environment, and some programs have
+// none.
+bool is_usable(const Result<std::string> &environment) {
+    return environment && !environment->empty() && environment->size() <= max_environment_bytes;
 }
 
 }  // namespace
@@ -348,14 +343,25 @@ VisibleGpus VisibleGpus::of(std::string_view environment, const GpuEvidence &evi
     return result;
 }
 
-VisibleGpus visible_gpus_of(std::uint32_t tgid, const std::vector<Gpu> &gpus,
-                            const std::string &proc, const std::string &cgroups) {
-    const auto evidence = gpu_evidence_of(tgid, gpus, proc, cgroups);
+Result<VisibleGpus> visible_gpus_of(processes::ProcessReader &reader, std::uint32_t tgid,
+                                    const std::vector<Gpu> &gpus, const std::string &proc,
+                                    const std::string &cgroups) {
+    const auto is_timeout = [](const auto &result) {
+        return !result && result.error().code == ETIMEDOUT;
+    };
+    const auto evidence = gpu_evidence_of(reader, tgid, gpus, proc, cgroups);
+    if (is_timeout(evidence)) {
+        return tl::unexpected(evidence.error());
+    }
     if (!evidence) {
         return VisibleGpus::of_unknown(gpus);
     }
-    const auto environment = read_environment(proc + "/" + std::to_string(tgid) + "/environ");
-    return environment
+    const auto environment =
+        reader.read_text(proc + "/" + std::to_string(tgid) + "/environ", max_environment_bytes + 1);
+    if (is_timeout(environment)) {
+        return tl::unexpected(environment.error());
+    }
+    return is_usable(environment)
                ? VisibleGpus::of(*environment, *evidence, gpus)
                : VisibleGpus::of_unknown(evidence->listed
                                              ? those_in(*evidence->listed, evidence->existing)

@@ -55,10 +55,12 @@ private:
 //
 // The environment is that of the last exec, so call this after the process's first CUDA call, and
 // compare its start time afterwards: the id may have been reused by then. Both reads touch memory
-// and mounts that the process controls, and may wait for its own file system, so this is not for a
-// thread that others wait for. `proc` is where /proc is mounted.
-[[nodiscard]] VisibleGpus visible_gpus_of(std::uint32_t tgid, const std::vector<Gpu> &gpus,
-                                          const std::string &proc = "/proc",
-                                          const std::string &cgroups = "/sys/fs/cgroup");
+// and mounts that the process controls, and may wait for its own file system: this is work for
+// reader.about(), and fails with ETIMEDOUT if the process does not answer. `proc` is where /proc is
+// mounted.
+[[nodiscard]] Result<VisibleGpus> visible_gpus_of(processes::ProcessReader &reader,
+                                                  std::uint32_t tgid, const std::vector<Gpu> &gpus,
+                                                  const std::string &proc = "/proc",
+                                                  const std::string &cgroups = "/sys/fs/cgroup");
 
 }  // namespace gpusnoop::discovery

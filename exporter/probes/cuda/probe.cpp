@@ -35,6 +35,11 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+// For finding a process's GPUs: all other work waits meanwhile.
+constexpr std::chrono::milliseconds patience_with_gpus{50};
+// The child that reads of them ends after that time.
+constexpr std::chrono::seconds unused_reader{10};
+
 CudaConfig config_of(const config::Config &config, const TargetProcesses &targets) {
     auto cuda = config.of<CudaConfig>();
     cuda.follow = targets.follows_gpu_processes();
@@ -56,7 +61,7 @@ public:
           costs_(std::move(costs)),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
-          gpus_(discovery::read_gpus(config.discovery.nvidia_proc_path)),
+          gpus_(discovery::read_gpus(config.discovery.nvidia_proc_path), patience_with_gpus),
           aggregator_(CudaSettings{.budget = budget_of(config.series),
                                    .pid_label = config.labels.pid,
                                    .script_label = config.labels.script,
@@ -298,6 +303,7 @@ void CudaProbe::govern() {
 }
 
 void CudaProbe::drain() {
+    gpus_.rest(unused_reader);
     if (consumer_) {
         if (const auto version = attacher_->missed_calls().version();
             std::exchange(missed_calls_version_, version) != version) {

@@ -200,41 +200,42 @@ TEST_CASE("garbage in a GPU's file", "[gpus]") {
 
 TEST_CASE("a container sees the GPUs whose nodes it has", "[gpus]") {
     const Tree root;
+    gpusnoop::processes::ProcessReader reader;
     const auto gpus = three_gpus();
     SECTION("some of them, with their indices on the host") {
         root.file("dev/nvidia4");
         root.file("dev/nvidia6");
         root.file("dev/nvidia0");  // no GPU of this node
         root.file("dev/nvidiactl");
-        const auto seen = gpus_below(root.path(), gpus);
+        const auto seen = gpus_below(reader, root.path(), gpus);
         REQUIRE(seen);
         CHECK(indices(*seen) == std::vector<unsigned>{0, 2});
     }
     SECTION("a node that is a link is there, wherever it leads") {
         root.link("dev/nvidia5", "/nowhere");
-        const auto seen = gpus_below(root.path(), gpus);
+        const auto seen = gpus_below(reader, root.path(), gpus);
         REQUIRE(seen);
         CHECK(indices(*seen) == std::vector<unsigned>{1});
     }
     SECTION("none of them: no driver has made them") {
         root.file("dev/nvidiactl");
-        CHECK(gpus_below(root.path(), gpus) == gpus);
+        CHECK(gpus_below(reader, root.path(), gpus) == gpus);
     }
     SECTION("no /dev") {
-        CHECK(gpus_below(root.path(), gpus) == gpus);
+        CHECK(gpus_below(reader, root.path(), gpus) == gpus);
     }
     SECTION("nodes cannot be told without a minor") {
         auto one_unread = gpus;
         one_unread[1].minor = -1;
         root.file("dev/nvidia4");
-        CHECK_FALSE(gpus_below(root.path(), one_unread));
+        CHECK_FALSE(gpus_below(reader, root.path(), one_unread));
     }
     SECTION("no root") {
-        CHECK_FALSE(gpus_below(root.path() + "/missing", gpus));
+        CHECK_FALSE(gpus_below(reader, root.path() + "/missing", gpus));
     }
     SECTION("/dev is a file") {
         root.file("dev");
-        CHECK_FALSE(gpus_below(root.path(), gpus));
+        CHECK_FALSE(gpus_below(reader, root.path(), gpus));
     }
 }
 
@@ -242,24 +243,25 @@ TEST_CASE("a container's links do not lead out of its root", "[gpus]") {
     const Tree outside;
     outside.file("nvidia5");
     const Tree root;
+    gpusnoop::processes::ProcessReader reader;
     const auto gpus = three_gpus();
     SECTION("absolute: below its own root") {
         root.link("dev", "/real");
         root.file("real/nvidia4");
-        const auto seen = gpus_below(root.path(), gpus);
+        const auto seen = gpus_below(reader, root.path(), gpus);
         REQUIRE(seen);
         CHECK(indices(*seen) == std::vector<unsigned>{0});
     }
     SECTION("to a path that is only outside") {
         root.link("dev", outside.path());
-        CHECK(gpus_below(root.path(), gpus) == gpus);
+        CHECK(gpus_below(reader, root.path(), gpus) == gpus);
     }
     SECTION("upwards") {
         root.link("dev", "../" + gpus_fs::path(outside.path()).filename().string());
-        CHECK(gpus_below(root.path(), gpus) == gpus);
+        CHECK(gpus_below(reader, root.path(), gpus) == gpus);
     }
     SECTION("in a circle") {
         root.link("dev", "dev");
-        CHECK_FALSE(gpus_below(root.path(), gpus));
+        CHECK_FALSE(gpus_below(reader, root.path(), gpus));
     }
 }

@@ -63,8 +63,11 @@ public:
         std::ofstream(group / "devices.list") << text;
     }
     [[nodiscard]] VisibleGpus visible(const std::vector<Gpu> &of_node) const {
-        return visible_gpus_of(kTgid, of_node, directory_.path().string(),
-                               (directory_ / "cgroups").string());
+        gpusnoop::processes::ProcessReader reader;
+        const auto visible = visible_gpus_of(reader, kTgid, of_node, directory_.path().string(),
+                                             (directory_ / "cgroups").string());
+        REQUIRE(visible.has_value());
+        return *visible;
     }
 
 private:
@@ -233,12 +236,16 @@ TEST_CASE("the devices of a real process", "[visible_gpus]") {
     char byte = 0;
     CHECK(::read(ready[0], &byte, 1) == 1);
     ::close(ready[0]);
-    const auto visible = visible_gpus_of(static_cast<std::uint32_t>(child), of_node);
-    CHECK(devices(visible, 2) == Expected{3, 1});
+    gpusnoop::processes::ProcessReader reader;
+    const auto visible = visible_gpus_of(reader, static_cast<std::uint32_t>(child), of_node);
+    REQUIRE(visible.has_value());
+    CHECK(devices(*visible, 2) == Expected{3, 1});
     ::kill(child, SIGKILL);
     // Not waited for yet, so still there, but without memory.
     siginfo_t ended{};
     CHECK(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);
-    CHECK(devices(visible_gpus_of(static_cast<std::uint32_t>(child), of_node), 0).empty());
+    const auto of_ended = visible_gpus_of(reader, static_cast<std::uint32_t>(child), of_node);
+    REQUIRE(of_ended.has_value());
+    CHECK(devices(*of_ended, 0).empty());
     ::waitpid(child, nullptr, 0);
 }
