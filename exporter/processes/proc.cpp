@@ -99,6 +99,10 @@ Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid) {
     return *ticks * tick();
 }
 
+std::int64_t stack_start_of(std::uint32_t tgid) {
+    return stat_field(tgid, 28).value_or(0);
+}
+
 std::optional<std::uint32_t> parent_of(std::uint32_t tgid) {
     const auto parent = stat_field(tgid, 4);
     return parent ? std::optional(static_cast<std::uint32_t>(*parent)) : std::nullopt;

@@ -17,6 +17,9 @@ namespace gpusnoop::processes {
 // or ESRCH if the process does not exist.
 Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid);
 
+// Where the stack of its program begins, at random for each exec; 0 if that is not shown.
+std::int64_t stack_start_of(std::uint32_t tgid);
+
 // The process that started or adopted it.
 std::optional<std::uint32_t> parent_of(std::uint32_t tgid);
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <system_error>
 #include <utility>
 
@@ -18,7 +20,7 @@ namespace {
 constexpr std::size_t max_text_bytes = 64 * 1024;
 constexpr std::size_t max_descriptors = 4096;
 constexpr int max_minor = 4096;
-constexpr std::string_view nvidia_major = "195";
+constexpr std::uint32_t nvidia_major = 195;
 
 std::optional<int> minor_in(std::string_view text) {
     int minor = -1;
@@ -35,47 +37,60 @@ std::string_view take(std::string_view &rest, char separator) {
     return part;
 }
 
-// The path in the hierarchy of devices, of a line like 4:devices:/slurm/job_1.
-std::optional<std::string> devices_cgroup(std::string_view text) {
-    while (!text.empty()) {
-        std::string_view line = take(text, '\n');
-        take(line, ':');
-        std::string_view controllers = take(line, ':');
-        while (!controllers.empty()) {
-            // Of another namespace, the path leads out of what can be seen here.
-            if (take(controllers, ',') == "devices" && line.find("/..") == std::string_view::npos) {
-                return std::string(line);
-            }
+// The major number of a kind of character devices, by /proc/devices.
+std::optional<std::uint32_t> major_of(std::string_view kind, std::string_view devices) {
+    while (!devices.empty()) {
+        std::string_view line = take(devices, '\n');
+        line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+        const auto major = minor_in(take(line, ' '));
+        if (line == kind && major) {
+            return static_cast<std::uint32_t>(*major);
         }
     }
     return std::nullopt;
 }
 
-Minors opened_by(const std::string &process) {
-    constexpr std::string_view prefix = "/dev/nvidia";
-    Minors minors;
-    std::error_code error;
-    std::filesystem::directory_iterator entry(process + "/fd", error);
-    for (std::size_t count = 0;
-         !error && entry != std::filesystem::directory_iterator() && count < max_descriptors;
-         count++) {
-        std::array<char, 64> target{};
-        const ssize_t size = ::readlink(entry->path().c_str(), target.data(), target.size());
-        const std::string_view path(target.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-        if (path.starts_with(prefix)) {
-            if (const auto minor = minor_in(path.substr(prefix.size()))) {
-                minors.insert(*minor);
-            }
+// What one source says of a device: empty if that is not known.
+using Verdict = std::function<std::optional<bool>(CharacterDevice)>;
+
+std::optional<bool> may_open_instance(const Gpu &gpu, std::uint32_t major, const Verdict &verdict) {
+    bool is_known = true;
+    for (const int minor : gpu.capabilities) {
+        const auto may = verdict({major, static_cast<std::uint32_t>(minor)});
+        if (may == true) {
+            return true;
         }
-        entry.increment(error);
+        is_known = is_known && may;
+    }
+    return is_known ? std::optional(false) : std::nullopt;
+}
+
+// Of a GPU that is divided, CUDA needs an instance. Empty optional: it is not known of all.
+std::optional<Minors> allowed_by(const Verdict &verdict, const std::vector<Gpu> &gpus,
+                                 std::optional<std::uint32_t> capabilities_major) {
+    Minors minors;
+    for (const Gpu &gpu : gpus) {
+        auto may = gpu.minor < 0 ? std::nullopt
+                                 : verdict({nvidia_major, static_cast<std::uint32_t>(gpu.minor)});
+        if (may == true && gpu.mig && !gpu.capabilities.empty() && capabilities_major) {
+            may = may_open_instance(gpu, *capabilities_major, verdict);
+        }
+        if (!may) {
+            return std::nullopt;
+        }
+        if (*may) {
+            minors.insert(gpu.minor);
+        }
     }
     return minors;
 }
 
-}  // namespace
-
-std::optional<Minors> listed_minors(std::string_view devices_list, const std::vector<Gpu> &gpus) {
-    Minors minors;
+// Empty optional: the list allows all devices, of which it does not name the denied ones.
+std::optional<bool> listed_in(std::string_view devices_list, CharacterDevice device) {
+    const auto is = [](std::string_view text, std::uint32_t number) {
+        return text == "*" || minor_in(text) == static_cast<int>(number);
+    };
+    bool is_listed = false;
     while (!devices_list.empty()) {
         std::string_view line = take(devices_list, '\n');
         const std::string_view type = take(line, ' ');
@@ -84,18 +99,104 @@ std::optional<Minors> listed_minors(std::string_view devices_list, const std::ve
         }
         const std::string_view major = take(line, ':');
         const std::string_view minor = take(line, ' ');
-        if (type != "c" || (major != "*" && major != nvidia_major) ||
-            line.find('r') == std::string_view::npos || line.find('w') == std::string_view::npos) {
-            continue;
-        }
-        for (const Gpu &gpu : gpus) {
-            if (minor == "*" || minor_in(minor) == gpu.minor) {
-                minors.insert(gpu.minor);
+        is_listed =
+            is_listed ||
+            (type == "c" && is(major, device.major) && is(minor, device.minor) &&
+             line.find('r') != std::string_view::npos && line.find('w') != std::string_view::npos);
+    }
+    return is_listed;
+}
+
+// In the hierarchy of devices (v1).
+struct DevicesCgroup {
+    bool exists = true;
+    std::optional<std::string> path;  // if it can be seen from here
+};
+
+// From lines like 4:devices:/slurm/job_1.
+DevicesCgroup devices_cgroup(std::string_view text) {
+    while (!text.empty()) {
+        std::string_view line = take(text, '\n');
+        take(line, ':');
+        std::string_view controllers = take(line, ':');
+        while (!controllers.empty()) {
+            if (take(controllers, ',') == "devices") {
+                // Of another namespace, the path leads out of what can be seen here.
+                const bool is_seen = line.find("/..") == std::string_view::npos;
+                return {true, is_seen ? std::optional(std::string(line)) : std::nullopt};
             }
         }
     }
-    return minors;
+    return {false, std::nullopt};
 }
+
+struct Allowed {
+    std::optional<Minors> minors;
+    bool is_hidden = false;
+};
+
+Allowed allowed_in(const std::string &process, const std::vector<Gpu> &gpus,
+                   const GpuSources &sources) {
+    const auto groups = read_start(process + "/cgroup", max_text_bytes);
+    const auto devices = read_start(sources.proc + "/devices", max_text_bytes);
+    const auto capabilities = major_of("nvidia-caps", devices ? *devices : "");
+    const DevicesCgroup group = groups ? devices_cgroup(*groups) : DevicesCgroup{};
+    Allowed allowed;
+    if (group.path) {
+        const auto list = read_start(sources.cgroups + "/devices" + *group.path + "/devices.list",
+                                     max_text_bytes);
+        if (list && !list->empty()) {
+            allowed.minors = allowed_by([&](CharacterDevice of) { return listed_in(*list, of); },
+                                        gpus, capabilities);
+        }
+    }
+    if (!sources.programs || (sources.programs->empty() && group.exists)) {
+        return allowed;
+    }
+    const auto by_programs = allowed_by(
+        [&](CharacterDevice of) { return sources.programs->allow(of); }, gpus, capabilities);
+    allowed.is_hidden = !by_programs;
+    if (!allowed.minors) {
+        allowed.minors = by_programs;
+    } else if (by_programs) {
+        std::erase_if(*allowed.minors, [&](int minor) { return !by_programs->contains(minor); });
+    }
+    return allowed;
+}
+
+// Adds what one of its descriptors says.
+void add_opened(std::string_view path, const std::vector<Gpu> &gpus, GpuEvidence &evidence) {
+    constexpr std::string_view node = "/dev/nvidia";
+    constexpr std::string_view capability = "/dev/nvidia-caps/nvidia-cap";
+    if (path.starts_with(capability)) {
+        const auto minor = minor_in(path.substr(capability.size()));
+        for (const Gpu &gpu : gpus) {
+            if (minor && std::ranges::binary_search(gpu.capabilities, *minor)) {
+                evidence.opened_instances.insert(gpu.minor);
+            }
+        }
+    } else if (path.starts_with(node)) {
+        if (const auto minor = minor_in(path.substr(node.size()))) {
+            evidence.opened.insert(*minor);
+        }
+    }
+}
+
+void add_all_opened(const std::string &process, const std::vector<Gpu> &gpus,
+                    GpuEvidence &evidence) {
+    std::error_code error;
+    std::filesystem::directory_iterator entry(process + "/fd", error);
+    for (std::size_t count = 0;
+         !error && entry != std::filesystem::directory_iterator() && count < max_descriptors;
+         count++) {
+        std::array<char, 64> target{};
+        const ssize_t size = ::readlink(entry->path().c_str(), target.data(), target.size());
+        add_opened({target.data(), size > 0 ? static_cast<std::size_t>(size) : 0}, gpus, evidence);
+        entry.increment(error);
+    }
+}
+
+}  // namespace
 
 std::optional<Minors> slurm_minors(std::string_view list) {
     Minors minors;
@@ -115,19 +216,21 @@ std::optional<Minors> slurm_minors(std::string_view list) {
 }
 
 Result<GpuEvidence> gpu_evidence_of(processes::ProcessReader &reader, std::uint32_t tgid,
-                                    const std::vector<Gpu> &gpus, const std::string &proc,
-                                    const std::string &cgroups) {
-    const std::string process = proc + "/" + std::to_string(tgid);
+                                    const std::vector<Gpu> &gpus, const GpuSources &sources) {
+    const std::string process = sources.proc + "/" + std::to_string(tgid);
     auto existing = gpus_below(reader, process + "/root", gpus);
     if (!existing) {
         return tl::unexpected(existing.error());
     }
-    GpuEvidence evidence{std::move(*existing), std::nullopt, opened_by(process)};
-    const auto groups = read_start(process + "/cgroup", max_text_bytes);
-    if (const auto path = groups ? devices_cgroup(*groups) : std::nullopt) {
-        const auto list =
-            read_start(cgroups + "/devices" + *path + "/devices.list", max_text_bytes);
-        evidence.listed = list && !list->empty() ? listed_minors(*list, gpus) : std::nullopt;
+    Allowed allowed = allowed_in(process, gpus, sources);
+    GpuEvidence evidence{.existing = std::move(*existing),
+                         .listed = std::move(allowed.minors),
+                         .is_hidden = allowed.is_hidden,
+                         .opened = {},
+                         .opened_instances = {}};
+    add_all_opened(process, gpus, evidence);
+    for (Gpu &gpu : evidence.existing) {
+        gpu.mig = gpu.mig || evidence.opened_instances.contains(gpu.minor);  // since it was read
     }
     return evidence;
 }

@@ -1,22 +1,41 @@
 #include "exporter/discovery/gpus/gpu_lookup.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "exporter/base/log.h"
+#include "exporter/discovery/gpus/device_program_reader.h"
 
 namespace gpusnoop::discovery {
 
 GpuLookup::GpuLookup(std::vector<Gpu> gpus, std::chrono::milliseconds patience)
     : gpus_(std::move(gpus)),
-      reader_({.patience = patience, .of_user = 3 * patience, .patience_with_cpu = 5 * patience}) {}
+      reader_({.patience = patience, .of_user = 3 * patience, .patience_with_cpu = 5 * patience}) {
+    if (gpus_.size() <= 1) {
+        return;
+    }
+    if (auto opened = DeviceProgramReader::open()) {
+        programs_ = std::move(*opened);
+    } else {
+        log::warn("cannot read which GPUs the device programs of cgroups allow",
+                  {{"reason", opened.error().message}});
+    }
+}
 
 VisibleGpus GpuLookup::of(std::uint32_t tgid) {
     if (gpus_.size() <= 1) {
         return VisibleGpus::of_unknown(gpus_);
     }
-    auto visible = reader_.about(tgid, [&] { return visible_gpus_of(reader_, tgid, gpus_); });
+    GpuSources sources;
+    if (programs_) {
+        if (auto found = programs_->of(tgid)) {
+            sources.programs = std::move(*found);
+        }
+    }
+    auto visible =
+        reader_.about(tgid, [&] { return visible_gpus_of(reader_, tgid, gpus_, sources); });
     if (visible) {
         return *std::move(visible);
     }

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "exporter/base/rate_limit.h"
+#include "exporter/discovery/gpus/device_program_reader.h"
 #include "exporter/discovery/gpus/gpus.h"
 #include "exporter/discovery/gpus/visible_gpus.h"
 #include "exporter/processes/process_reader.h"
@@ -29,6 +31,7 @@ public:
 
 private:
     std::vector<Gpu> gpus_;
+    std::unique_ptr<DeviceProgramReader> programs_;  // null: it is not needed, or cannot be had
     processes::ProcessReader reader_;
     LineLimit lines_;
 };

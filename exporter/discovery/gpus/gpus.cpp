@@ -8,6 +8,7 @@
 #include <compare>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -22,6 +23,7 @@ namespace {
 
 // The driver's own limit is lower; a directory with more is not the driver's.
 constexpr std::size_t max_gpus = 256;
+constexpr std::size_t max_capabilities_bytes = 1024 * 1024;
 constexpr std::size_t max_information_bytes = 16 * 1024;
 constexpr std::size_t max_name_bytes = 128;
 
@@ -137,6 +139,31 @@ bool has_instances(const std::string &nvidia_proc, int minor) {
            !names_in(mig, [](const std::string &name) { return name.starts_with("gi"); }).empty();
 }
 
+// From lines like "gpu0/gi1/ci0/access 13", of all GPUs; others, such as "monitor 2", belong to
+// none.
+std::map<int, std::vector<int>> capabilities_in(std::string_view text) {
+    std::map<int, std::vector<int>> by_gpu;
+    while (!text.empty()) {
+        const std::string_view line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(line.size() + 1, text.size()));
+        const std::size_t slash = line.find('/');
+        const std::size_t space = line.find(' ');
+        if (!line.starts_with("gpu") || slash == std::string_view::npos ||
+            space == std::string_view::npos) {
+            continue;
+        }
+        const int gpu = minor_of(line.substr(3, slash - 3));
+        const int capability = minor_of(line.substr(space + 1));
+        if (gpu >= 0 && capability >= 0) {
+            by_gpu[gpu].push_back(capability);
+        }
+    }
+    for (auto &[gpu, capabilities] : by_gpu) {
+        std::ranges::sort(capabilities);
+    }
+    return by_gpu;
+}
+
 }  // namespace
 
 std::vector<Gpu> read_gpus(const std::string &nvidia_proc) {
@@ -150,6 +177,8 @@ std::vector<Gpu> read_gpus(const std::string &nvidia_proc) {
     std::sort(found.begin(), found.end(),
               [](const Found &a, const Found &b) { return a.address < b.address; });
 
+    auto capabilities = capabilities_in(
+        read_start(nvidia_proc + "-caps/mig-minors", max_capabilities_bytes).value_or(""));
     std::vector<Gpu> gpus;
     for (const auto &[address, directory] : found) {
         Gpu gpu;
@@ -160,6 +189,7 @@ std::vector<Gpu> read_gpus(const std::string &nvidia_proc) {
         if (read_information(
                 read_start(directory + "/information", max_information_bytes).value_or(""), gpu)) {
             gpu.mig = has_instances(nvidia_proc, gpu.minor);
+            gpu.capabilities = std::move(capabilities[gpu.minor]);
             gpus.push_back(std::move(gpu));
         }
     }

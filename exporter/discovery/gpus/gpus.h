@@ -18,6 +18,9 @@ struct Gpu {
     std::string name;        // the model; empty if it cannot be read
     int minor = -1;          // its device node is /dev/nvidia<minor>; -1 if it cannot be read
     bool mig = false;        // is divided into GPU instances (MIG) now
+    // Who opens an instance opens /dev/nvidia-caps/nvidia-cap<N> of it and of its GPU instance:
+    // the numbers of all instances that this GPU can have, in order.
+    std::vector<int> capabilities = {};
 
     friend bool operator==(const Gpu &, const Gpu &) = default;
 };

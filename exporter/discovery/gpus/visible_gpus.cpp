@@ -68,8 +68,8 @@ bool starts_with_ignoring_case(std::string_view text, std::string_view start) {
 class ListReader {
 public:
     // `numbers_known`: the numbers count `seen` in its order.
-    ListReader(const std::vector<Gpu> &seen, bool numbers_known)
-        : seen_(seen), numbers_known_(numbers_known) {}
+    ListReader(const std::vector<Gpu> &seen, bool numbers_known, const Minors &opened_instances)
+        : seen_(seen), numbers_known_(numbers_known), opened_instances_(opened_instances) {}
 
     Ordinals read(std::string_view list) {
         const Kind kind = kind_of(list);
@@ -172,14 +172,26 @@ private:
         if (!is_number(instance) || !is_number(rest)) {
             return {Validity::unsure, nullptr, text};
         }
-        return with_uuid(uuid, text);
+        Entry entry = with_uuid(uuid, text);
+        if (entry.gpu != nullptr && !may_have_instance(*entry.gpu)) {
+            entry.gpu = nullptr;
+        }
+        return entry;
     }
 
-    // MIG-<uuid>: the UUID does not name the GPU, which is known only if one GPU has instances.
+    // MIG-<uuid>: the UUID does not name the GPU, which is known only if the process has opened
+    // instances of one GPU, or if only one has instances.
     [[nodiscard]] Entry instance(std::string_view text) const {
-        const auto first = std::ranges::find_if(seen_, &Gpu::mig);
-        const bool single = std::ranges::count_if(seen_, &Gpu::mig) == 1;
+        const auto possible = [&](const Gpu &gpu) {
+            return may_have_instance(gpu) && (gpu.mig || !opened_instances_.empty());
+        };
+        const auto first = std::ranges::find_if(seen_, possible);
+        const bool single = std::ranges::count_if(seen_, possible) == 1;
         return {Validity::valid, single ? &*first : nullptr, text};
+    }
+
+    [[nodiscard]] bool may_have_instance(const Gpu &gpu) const {
+        return opened_instances_.empty() || opened_instances_.contains(gpu.minor);
     }
 
     // Instances of one GPU differ only in their text.
@@ -205,6 +217,7 @@ private:
 
     const std::vector<Gpu> &seen_;
     const bool numbers_known_;
+    const Minors &opened_instances_;
     std::vector<Entry> entries_;
 };
 
@@ -216,6 +229,16 @@ bool in_order(const std::vector<Gpu> &seen, bool by_address) {
     };
     return std::ranges::none_of(seen, &Gpu::mig) &&
            (by_address || std::ranges::all_of(seen, same_model));
+}
+
+// CUDA enumerates one instance and no other device, if it may open any. If all GPUs are divided, it
+// is one that the process has opened. Null: that is not known.
+const Gpu *gpu_of_instance(const std::vector<Gpu> &seen, const Minors &opened_instances) {
+    if (opened_instances.size() != 1 || !std::ranges::all_of(seen, &Gpu::mig)) {
+        return nullptr;
+    }
+    const auto found = std::ranges::find(seen, *opened_instances.begin(), &Gpu::minor);
+    return found == seen.end() ? nullptr : &*found;
 }
 
 std::vector<Gpu> those_in(const Minors &minors, const std::vector<Gpu> &gpus) {
@@ -243,7 +266,8 @@ bool is_usable(const Result<std::string> &environment) {
 
 }  // namespace
 
-VisibleGpus VisibleGpus::of(std::string_view environment, const std::vector<Gpu> &seen) {
+VisibleGpus VisibleGpus::of(std::string_view environment, const std::vector<Gpu> &seen,
+                            const Minors &opened_instances) {
     const auto list = variable(environment, "CUDA_VISIBLE_DEVICES");
     if (!list && !is_intact(environment)) {
         return of_unknown(seen);
@@ -253,7 +277,7 @@ VisibleGpus VisibleGpus::of(std::string_view environment, const std::vector<Gpu>
     VisibleGpus visible;
     Ordinals &ordinals = visible.ordinals_;
     if (list) {
-        ordinals = ListReader(seen, numbers_known).read(*list);
+        ordinals = ListReader(seen, numbers_known, opened_instances).read(*list);
     } else {
         for (const Gpu &gpu : seen) {
             ordinals.push_back(numbers_known ? std::optional(gpu.index) : std::nullopt);
@@ -262,6 +286,9 @@ VisibleGpus VisibleGpus::of(std::string_view environment, const std::vector<Gpu>
     // Whatever the entries mean, only this GPU is possible.
     if (seen.size() == 1) {
         std::fill(ordinals.begin(), ordinals.end(), seen.front().index);
+    } else if (const Gpu *const gpu = gpu_of_instance(seen, opened_instances);
+               gpu != nullptr && !ordinals.empty()) {
+        ordinals = {gpu->index};
     }
     return visible;
 }
@@ -296,32 +323,39 @@ Minors VisibleGpus::minors_of(const std::vector<Gpu> &gpus) const {
 
 VisibleGpus VisibleGpus::of(std::string_view environment, const GpuEvidence &evidence,
                             const std::vector<Gpu> &of_node) {
-    if (evidence.listed) {
-        return of(environment, those_in(*evidence.listed, evidence.existing));
-    }
-    if (evidence.existing.size() < of_node.size() || evidence.existing.size() <= 1) {
-        return of(environment, evidence.existing);  // a container with devices of its own
+    const auto of_these = [&](const std::vector<Gpu> &seen) {
+        return of(environment, seen, evidence.opened_instances);
+    };
+    const bool is_divided = std::ranges::any_of(evidence.existing, &Gpu::mig);
+    const bool has_own = evidence.existing.size() < of_node.size();  // as a container
+    if (evidence.listed || has_own || evidence.existing.size() <= 1) {
+        VisibleGpus visible = of_these(
+            evidence.listed ? those_in(*evidence.listed, evidence.existing) : evidence.existing);
+        visible.is_settled_ = !is_divided;
+        return visible;
     }
     std::optional<Minors> slurm = slurm_gpus_in(environment);
     const bool is_job = slurm || variable(environment, "SLURM_JOB_ID");
-    if (slurm && !std::ranges::includes(*slurm, evidence.opened)) {
-        slurm.reset();  // Slurm does not confine it to these
+    if (slurm && (is_divided || !std::ranges::includes(*slurm, evidence.opened))) {
+        slurm.reset();  // it counts instances, or does not confine the job to these
     }
     // CUDA opens GPUs in their order, so the first of them may be all that it has opened so far.
     const std::vector<Gpu> opened = those_in(evidence.opened, evidence.existing);
     const bool opened_tells =
         !opened.empty() &&
-        !std::ranges::equal(opened, std::span(evidence.existing).first(opened.size()));
+        (evidence.is_hidden ||
+         !std::ranges::equal(opened, std::span(evidence.existing).first(opened.size())));
     if (!slurm && !opened_tells) {
-        // Whether Slurm confines the job to its GPUs cannot be seen.
-        return is_job && opened.empty() ? VisibleGpus() : of(environment, evidence.existing);
+        // Whether it is confined to some cannot be seen.
+        return evidence.is_hidden || (is_job && opened.empty()) ? VisibleGpus()
+                                                                : of_these(evidence.existing);
     }
-    std::vector<VisibleGpus> possible = {of(environment, evidence.existing)};
+    std::vector<VisibleGpus> possible = {of_these(evidence.existing)};
     if (slurm) {
-        possible.push_back(of(environment, those_in(*slurm, evidence.existing)));
+        possible.push_back(of_these(those_in(*slurm, evidence.existing)));
     }
     if (opened_tells) {
-        possible.push_back(of(environment, opened));
+        possible.push_back(of_these(opened));
     }
     std::erase_if(possible, [&](const VisibleGpus &visible) {
         const Minors minors = visible.minors_of(evidence.existing);
@@ -344,20 +378,19 @@ VisibleGpus VisibleGpus::of(std::string_view environment, const GpuEvidence &evi
 }
 
 Result<VisibleGpus> visible_gpus_of(processes::ProcessReader &reader, std::uint32_t tgid,
-                                    const std::vector<Gpu> &gpus, const std::string &proc,
-                                    const std::string &cgroups) {
+                                    const std::vector<Gpu> &gpus, const GpuSources &sources) {
     const auto is_timeout = [](const auto &result) {
         return !result && result.error().code == ETIMEDOUT;
     };
-    const auto evidence = gpu_evidence_of(reader, tgid, gpus, proc, cgroups);
+    const auto evidence = gpu_evidence_of(reader, tgid, gpus, sources);
     if (is_timeout(evidence)) {
         return tl::unexpected(evidence.error());
     }
     if (!evidence) {
         return VisibleGpus::of_unknown(gpus);
     }
-    const auto environment =
-        reader.read_text(proc + "/" + std::to_string(tgid) + "/environ", max_environment_bytes + 1);
+    const auto environment = reader.read_text(
+        sources.proc + "/" + std::to_string(tgid) + "/environ", max_environment_bytes + 1);
     if (is_timeout(environment)) {
         return tl::unexpected(environment.error());
     }

@@ -1,15 +1,30 @@
 #include "exporter/probes/cuda/describe.h"
 
+#include <memory>
+#include <optional>
+
+#include "exporter/probes/cuda/gpu_names.h"
+#include "exporter/processes/proc.h"
+
 namespace gpusnoop::probes {
 
 void describe(Process &process, discovery::GpuLookup &gpus) {
     const bool runs = look_up(process);
-    const auto visible =
-        runs ? gpus.of(process.key.tgid) : discovery::VisibleGpus::of_unknown(gpus.gpus());
-    process.gpu_name = [visible](std::optional<std::uint32_t> ordinal) -> std::string {
-        const auto index = ordinal ? visible.host_index(*ordinal) : visible.only();
-        return index ? std::to_string(*index) : "unknown";
+    const std::uint32_t tgid = process.key.tgid;
+    const auto is_it = [tgid, started = process.started, stack = processes::stack_start_of(tgid)] {
+        return processes::presence(tgid, started) == processes::Presence::running &&
+               processes::stack_start_of(tgid) == stack;  // no other program after an exec
     };
+    const auto look_again = [&gpus, tgid, runs, is_it]() -> std::optional<discovery::VisibleGpus> {
+        if (!runs || !is_it()) {
+            return std::nullopt;
+        }
+        auto visible = gpus.of(tgid);
+        return is_it() ? std::optional(std::move(visible)) : std::nullopt;
+    };
+    const auto names = std::make_shared<GpuNames>(
+        runs ? gpus.of(tgid) : discovery::VisibleGpus::of_unknown(gpus.gpus()), look_again);
+    process.gpu_name = [names](auto ordinal) { return names->name_of(ordinal); };
 }
 
 }  // namespace gpusnoop::probes

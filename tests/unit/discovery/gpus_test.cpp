@@ -140,6 +140,22 @@ TEST_CASE("a GPU with instances is divided", "[gpus]") {
     CHECK_FALSE(gpus[2].mig);
 }
 
+TEST_CASE("the device nodes of a GPU's instances", "[gpus]") {
+    const Tree tree;
+    tree.file("nvidia/gpus/0000:01:00.0/information", information("NVIDIA H200", uuid('1'), "1"));
+    tree.file("nvidia/gpus/0000:02:00.0/information", information("NVIDIA H200", uuid('2'), "0"));
+    tree.file("nvidia/gpus/0000:03:00.0/information", information("NVIDIA H200", uuid('3'), "?"));
+    tree.file("nvidia-caps/mig-minors",
+              "config 1\nmonitor 2\ngpu0/gi0/access 3\ngpu0/gi0/ci0/access 4\n"
+              "gpu1/gi0/ci0/access 139\ngpu1/gi0/access 138\ngpu-1/gi0/access 7\n"
+              "gpu1/gi1\ngpu1 8\ngpu1/gi1/access x\n");
+    const auto gpus = read_gpus(tree.path() + "/nvidia");
+    REQUIRE(gpus.size() == 3);
+    CHECK(gpus[0].capabilities == std::vector{138, 139});
+    CHECK(gpus[1].capabilities == std::vector{3, 4});
+    CHECK(gpus[2].capabilities.empty());
+}
+
 TEST_CASE("names that are no PCI address are no GPUs", "[gpus]") {
     const Tree tree;
     for (const std::string name :

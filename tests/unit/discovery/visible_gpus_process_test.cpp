@@ -7,10 +7,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "exporter/discovery/gpus/visible_gpus.h"
+#include "tests/harness/device_program.h"
 #include "tests/harness/directory.h"
 #include "tests/unit/discovery/made_up_gpus.h"
 
@@ -54,6 +57,26 @@ public:
                                                     process() / "fd" / std::to_string(number++));
         }
     }
+    // The same of instances.
+    void opened_capabilities(std::initializer_list<int> minors) const {
+        visible_gpus_process_fs::create_directories(process() / "fd");
+        visible_gpus_process_fs::create_symlink("/dev/nvidia-caps/nvidia-cap1",
+                                                process() / "fd/99");
+        for (const int minor : minors) {
+            visible_gpus_process_fs::create_symlink(
+                "/dev/nvidia-caps/nvidia-cap" + std::to_string(minor),
+                process() / "fd" / std::to_string(100 + minor));
+        }
+    }
+    void major_of_capabilities(int major) const {
+        std::ofstream(directory_ / "devices") << "Character devices:\n  1 mem\n195 nvidia\n"
+                                              << major << " nvidia-caps\n\n";
+    }
+    // Of version 2 alone.
+    void programs(const std::vector<std::vector<bpf_insn>> &programs, bool has_unreadable = false) {
+        std::ofstream(process() / "cgroup") << "0::/job_1\n";
+        programs_ = DevicePrograms{programs, has_unreadable};
+    }
     // Of the devices cgroup (v1) of the process.
     void device_list(const std::string &text) const {
         std::ofstream(process() / "cgroup")
@@ -64,14 +87,17 @@ public:
     }
     [[nodiscard]] VisibleGpus visible(const std::vector<Gpu> &of_node) const {
         gpusnoop::processes::ProcessReader reader;
-        const auto visible = visible_gpus_of(reader, kTgid, of_node, directory_.path().string(),
-                                             (directory_ / "cgroups").string());
+        const auto visible = visible_gpus_of(reader, kTgid, of_node,
+                                             {.proc = directory_.path().string(),
+                                              .cgroups = (directory_ / "cgroups").string(),
+                                              .programs = programs_});
         REQUIRE(visible.has_value());
         return *visible;
     }
 
 private:
     harness::TemporaryDirectory directory_;
+    std::optional<DevicePrograms> programs_;
 };
 
 }  // namespace
@@ -209,6 +235,110 @@ TEST_CASE("GPUs whose nodes exist, and of which the process may open some", "[vi
         CHECK(devices(proc.visible(gpus()), 0).empty());
         proc.device_list("c 195:2 rwm\n");
         CHECK(devices(proc.visible(gpus()), 1) == Expected{2});
+    }
+}
+
+TEST_CASE("GPUs that device programs allow", "[visible_gpus]") {
+    MadeUpProc proc;
+    proc.all_nodes();
+    const auto seen = [&](const std::vector<std::string> &environment, std::size_t count) {
+        proc.environment(block(environment));
+        return devices(proc.visible(gpus()), count);
+    };
+    const std::string first = "CUDA_VISIBLE_DEVICES=0";
+    const std::string path = "PATH=/bin";
+    const auto only = [](std::initializer_list<std::uint32_t> minors) {
+        return harness::device_program(195, minors);
+    };
+    SECTION("one program") {
+        proc.programs({only({1, 3})});
+        CHECK(seen({first}, 1) == Expected{1});
+        CHECK(seen({path}, 2) == Expected{1, 3});
+        CHECK(proc.visible(gpus()).is_settled());
+    }
+    SECTION("of cgroups inside each other: what all of them allow") {
+        proc.programs({only({1, 3}), only({2, 3})});
+        CHECK(seen({first}, 1) == Expected{3});
+    }
+    SECTION("none: it may open all, also as a job of Slurm") {
+        proc.programs({});
+        CHECK(seen({first, "SLURM_JOB_ID=7"}, 1) == Expected{0});
+    }
+    SECTION("one that cannot be read: what the process has opened tells, or Slurm, or nothing") {
+        proc.programs({harness::opaque_device_program()});
+        CHECK(seen({first}, 0).empty());
+        CHECK_FALSE(proc.visible(gpus()).is_settled());
+        CHECK(seen({first, "SLURM_JOB_GPUS=3"}, 1) == Expected{3});
+        proc.opened({3});
+        CHECK(seen({first}, 1) == Expected{3});
+        CHECK(seen({first, "SLURM_JOB_GPUS=2"}, 1) == Expected{3});
+        proc.programs({only({0, 1, 2, 3})}, true);
+        CHECK(seen({first}, 1) == Expected{3});
+    }
+    SECTION("one that cannot be read, and the first GPU is open") {
+        proc.programs({}, true);
+        proc.opened({0});
+        CHECK(seen({first}, 1) == Expected{0});
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=1"}, 0).empty());
+    }
+    SECTION("beside a device cgroup of version 1") {
+        proc.programs({only({2, 3})});
+        proc.device_list("c 195:1 rwm\nc 195:2 rwm\n");
+        CHECK(seen({first}, 1) == Expected{2});
+    }
+}
+
+TEST_CASE("GPUs that are divided into instances", "[visible_gpus]") {
+    MadeUpProc proc;
+    proc.all_nodes();
+    proc.major_of_capabilities(511);
+    auto of_node = gpus();
+    for (Gpu &gpu : of_node) {
+        gpu.capabilities = {10 * gpu.minor + 3, 10 * gpu.minor + 4};
+    }
+    of_node[1].mig = of_node[2].mig = true;
+    const std::string instance = "CUDA_VISIBLE_DEVICES=MIG-11111111-d72c-4106-c12f-20bd9faed9f6";
+    const auto seen = [&](const std::vector<std::string> &environment, std::size_t count) {
+        proc.environment(block(environment));
+        return devices(proc.visible(of_node), count);
+    };
+    SECTION("an instance is of the GPU whose capability is open") {
+        CHECK(seen({instance}, 0).empty());
+        proc.opened_capabilities({23, 24});
+        CHECK(seen({instance}, 1) == Expected{2});
+        CHECK_FALSE(proc.visible(of_node).is_settled());
+        // It may be that of a whole GPU, and the instance opened by NVML.
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=0"}, 0).empty());
+    }
+    SECTION("an instance of a GPU that has been divided since it was read") {
+        proc.opened_capabilities({33, 34});
+        CHECK(seen({instance}, 1) == Expected{3});
+        CHECK(seen({"PATH=/bin"}, 0).empty());
+    }
+    SECTION("instances of two are open") {
+        proc.opened_capabilities({14, 24});
+        CHECK(seen({instance}, 0).empty());
+    }
+    SECTION("all GPUs are divided: CUDA has the instance that is open, and no other") {
+        of_node[0].mig = of_node[3].mig = true;
+        CHECK(seen({"PATH=/bin"}, 0).empty());
+        proc.opened_capabilities({33, 34});
+        CHECK(seen({"PATH=/bin"}, 1) == Expected{3});
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=0"}, 1) == Expected{3});
+        CHECK(seen({"CUDA_VISIBLE_DEVICES="}, 0).empty());
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=MIG-" + kUuidA + "/1/0"}, 1) == Expected{3});
+    }
+    SECTION("a device cgroup allows the nodes of all GPUs, and an instance of one") {
+        proc.device_list("c 195:1 rwm\nc 195:2 rwm\nc 511:23 rw\nc 511:24 rw\n");
+        CHECK(seen({instance}, 1) == Expected{2});
+        CHECK(seen({"PATH=/bin"}, 1) == Expected{2});
+    }
+    SECTION("so does a device program") {
+        proc.programs({harness::device_program(195, {1, 2}, {{511, 13}, {511, 14}})});
+        CHECK(seen({instance}, 1) == Expected{1});
+    }
+    SECTION("Slurm counts instances, too") {
+        CHECK(seen({"CUDA_VISIBLE_DEVICES=0", "SLURM_JOB_GPUS=3"}, 0).empty());
     }
 }
 
