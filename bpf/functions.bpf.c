@@ -208,6 +208,7 @@ static __always_inline void forget_process(__u32 tgid)
 		return; /* the exporter finds by itself that the process is gone */
 	fill_head(&record->head, since_ns, tgid, FUNC_RECORD_EXIT);
 	record->cost_ns = cost_ns;
+	record->run_ns = run_time_of_current();
 	SUBMIT(record);
 }
 

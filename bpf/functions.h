@@ -137,8 +137,9 @@ WIRE_SIZE(struct func_process_record,
 struct func_exit_record {
 	struct func_record head;
 	__u64 cost_ns; /* as in struct process_entry */
+	__u64 run_ns;  /* what its threads have run */
 };
-WIRE_SIZE(struct func_exit_record, 32);
+WIRE_SIZE(struct func_exit_record, 40);
 
 /* The value of the table of processes. */
 struct func_process {

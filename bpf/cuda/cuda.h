@@ -168,8 +168,9 @@ struct cuda_exit_record {
 	struct cuda_record head;
 	__u64 lost_allocations; /* as in struct cuda_live_process */
 	__u64 cost_ns;		/* the same */
+	__u64 run_ns;		/* what its threads have run */
 };
-WIRE_SIZE(struct cuda_exit_record, 56);
+WIRE_SIZE(struct cuda_exit_record, 64);
 
 /* CUDA_RECORD_COPY, and with neither source nor kind CUDA_RECORD_SET */
 struct cuda_copy_record {

@@ -258,6 +258,7 @@ static __always_inline void forget_process(__u32 tgid)
 		fill_head(&record->head, process->since_ns, tgid, CUDA_RECORD_EXIT);
 		record->lost_allocations = process->lost_allocations;
 		record->cost_ns = process->cost_ns;
+		record->run_ns = run_time_of_current();
 	}
 	/* Before the record is sent: its reader must not find the process running. */
 	bpf_map_delete_elem(&cuda_procs, &tgid);

@@ -71,6 +71,25 @@ static __always_inline __u64 remove_process(void *processes, const __u32 *tgid, 
 	return bpf_map_delete_elem(processes, tgid) ? 0 : since_ns;
 }
 
+/* What a thread may have run since the kernel last counted it, at a tick of its clock. */
+#define UNCOUNTED_RUN_NS 10000000ULL
+
+/* What the threads of the current process have run, if this is its last one or the one that execs:
+ * what the kernel has counted, and what it can have missed of this thread. Threads that end at the
+ * same moment may be missing. */
+static __always_inline __u64 run_time_of_current(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 run_ns = bpf_ktime_get_ns() - task->start_time;
+
+	if (run_ns > UNCOUNTED_RUN_NS)
+		run_ns = UNCOUNTED_RUN_NS;
+	run_ns += task->signal->sum_sched_runtime + task->se.sum_exec_runtime;
+	if (task->pid != task->tgid)
+		run_ns += task->group_leader->se.sum_exec_runtime;
+	return run_ns;
+}
+
 /* The programs at the ends of threads and processes. An exec ends a process, too: the next program
  * is another process. */
 #define END_PROGRAMS(end_thread, end_process)                                                      \

@@ -77,6 +77,7 @@ static __always_inline void leave_traced(__u32 tgid)
 		return; /* the exporter finds by itself that the process is gone */
 	fill_traced(&record->head, since_ns, tgid, PROCESS_ENDED);
 	record->cost_ns = cost_ns;
+	record->run_ns = run_time_of_current();
 	SUBMIT(record);
 }
 

@@ -22,8 +22,9 @@ WIRE_SIZE(struct traced_record, 24);
 struct traced_end_record {
 	struct traced_record head;
 	__u64 cost_ns; /* as in struct process_entry */
+	__u64 run_ns;  /* what its threads have run */
 };
-WIRE_SIZE(struct traced_end_record, 32);
+WIRE_SIZE(struct traced_end_record, 40);
 
 struct traced_start_record {
 	struct traced_record head;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,6 +17,8 @@
 #include "calibration.skel.h"
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
+#include "exporter/base/read_file.h"
+#include "exporter/ebpf/calibration_schedule.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/ebpf/own_code.h"
 #include "exporter/ebpf/skeleton.h"
@@ -114,7 +117,7 @@ void keep_least(double &least, double time) {
 
 // The parts take turns, so that each has its chance of a moment in which the machine does nothing
 // else. While others have the CPU, no time passes for this.
-probe_costs measure(const Attached &attached, double untraced, const std::stop_token &stop) {
+LeastTimes least_times(const Attached &attached, double untraced, const std::stop_token &stop) {
     LeastTimes least{.untraced = untraced};
     const nanoseconds until = now_on(CLOCK_THREAD_CPUTIME_ID) + longest;
     for (std::size_t round = 0; round < most_rounds; round++) {
@@ -128,7 +131,7 @@ probe_costs measure(const Attached &attached, double untraced, const std::stop_t
             break;
         }
     }
-    return costs_of(least);
+    return least;
 }
 
 // Before anything is attached to the functions.
@@ -166,30 +169,74 @@ std::optional<Calibration::Measured> Calibration::measured() const {
     return measured_;
 }
 
-void Calibration::run(const std::stop_token &stop) {
-    Measured measured;
-    const double untraced = time_untraced();
+void LeastTimes::merge(const LeastTimes &other) {
+    keep_least(untraced, other.untraced);
+    keep_least(entry, other.entry);
+    keep_least(stepped_entry, other.stepped_entry);
+    keep_least(call, other.call);
+    keep_least(recorded, other.recorded);
+    keep_least(stack, other.stack);
+}
+
+// A mode that fails once is not tried again.
+void Calibration::measure(const std::stop_token &stop) {
+    keep_least(untraced_, time_untraced());
+    const bool is_first = least_.empty();
     std::vector<std::unique_ptr<Attached>> done;  // detached last, which takes the longest
     for (const AttachMode mode : modes_) {
         if (stop.stop_requested()) {
             return;
         }
+        if (!is_first && !least_.contains(mode)) {
+            continue;
+        }
         auto attached = attach(mode, sees_returns_);
-        if (!attached) {
+        if (attached) {
+            least_[mode].merge(least_times(**attached, untraced_, stop));
+            done.push_back(std::move(*attached));
+        } else if (is_first) {
             log::warn(
                 "cannot measure what probes cost, so gpusnoop_overhead_seconds_total is missing: "
                 "gpusnoop_exporter doctor shows what the exporter lacks",
                 {{"mode", to_string(mode)}, {"reason", attached.error().message}});
-            measured.feature.available = false;
-            measured.feature.reason = attached.error().message;
-            continue;
+            feature_.available = false;
+            feature_.reason = attached.error().message;
         }
-        measured.costs.emplace(mode, measure(**attached, untraced, stop));
-        done.push_back(std::move(*attached));
+    }
+    publish();
+}
+
+void Calibration::publish() {
+    Measured measured{.costs = {}, .feature = feature_};
+    for (const auto &[mode, times] : least_) {
+        measured.costs.emplace(mode, costs_of(times));
     }
     on_measured_(measured.costs);
     const std::lock_guard lock(mutex_);
     measured_ = std::move(measured);
+}
+
+void Calibration::run(const std::stop_token &stop) {
+    measure(stop);
+    const auto cpu_times = [] { return cpu_times_in(read_start("/proc/stat", 4096).value_or("")); };
+    const auto first = cpu_times();
+    if (!first || least_.empty()) {
+        return;
+    }
+    CalibrationSchedule schedule(now_on(CLOCK_MONOTONIC), *first);
+    std::condition_variable_any never;
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    while (!schedule.is_done()) {
+        never.wait_for(lock, stop, CalibrationSchedule::look_interval, [] { return false; });
+        if (stop.stop_requested()) {
+            return;
+        }
+        const auto times = cpu_times();
+        if (times && schedule.is_due(now_on(CLOCK_MONOTONIC), *times)) {
+            measure(stop);
+        }
+    }
 }
 
 }  // namespace gpusnoop::ebpf

@@ -30,18 +30,23 @@ struct LeastTimes {
     double call = none;      // its entry and its end
     double recorded = none;  // and a record
     double stack = none;     // and its stack
+
+    // What was the least in either.
+    void merge(const LeastTimes &other);
 };
 
 // The parts of the cost: what each adds to the one before, and no less than nothing.
 [[nodiscard]] probe_costs costs_of(const LeastTimes &times);
 
-// Measures on a thread of its own, as the kernel takes longer to attach than the measurement does.
+// Measures on a thread of its own, because the kernel takes longer to attach than the measurement
+// does; again, up to nine times, when the machine is calmer (CalibrationSchedule).
 class Calibration {
 public:
-    // Calls `on_measured` on that thread. Without `sees_returns`, return probes are left out.
+    // Calls `on_measured` on that thread, after each measurement. Without `sees_returns`, return
+    // probes are left out.
     Calibration(std::vector<AttachMode> modes, bool sees_returns,
                 std::function<void(const ProbeCosts &)> on_measured);
-    // Waits for the thread, which ends soon.
+    // Waits for the thread, which ends soon then.
     ~Calibration() = default;
     Calibration(const Calibration &) = delete;
     Calibration &operator=(const Calibration &) = delete;
@@ -56,12 +61,18 @@ public:
 
 private:
     void run(const std::stop_token &stop);
+    void measure(const std::stop_token &stop);
+    void publish();
 
     const std::vector<AttachMode> modes_;
     const bool sees_returns_;
     const std::function<void(const ProbeCosts &)> on_measured_;
     mutable std::mutex mutex_;
     std::optional<Measured> measured_;
+    // Of the thread.
+    double untraced_ = LeastTimes::none;
+    std::map<AttachMode, LeastTimes> least_;
+    Feature feature_{"probe_cost", true, ""};
     std::jthread thread_;
 };
 

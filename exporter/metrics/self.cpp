@@ -265,8 +265,9 @@ MetricFamily feature_family(const ebpf::Features &features) {
 
 MetricFamily cost_family(const ebpf::ProbeCosts &costs) {
     Builder builder("probe_cost_seconds",
-                    "What a probe on a function costs a call on this machine, as measured when the "
-                    "exporter started. entry: a probe on the entry; stepped_entry: the same where "
+                    "What a probe on a function costs a call on this machine: the least that was "
+                    "measured at the start or later. entry: a probe on the entry; stepped_entry: "
+                    "the same where "
                     "the kernel cannot emulate the instruction; return: a return probe; record: "
                     "what is done besides for a call that is recorded; stack: reading its stack.",
                     MetricType::Gauge);

@@ -24,13 +24,6 @@ bool began_before(const Process &process, nanoseconds moment) {
     return process.key.since_ns < static_cast<std::uint64_t>(moment.count());
 }
 
-// With pins, the count of a process goes on, and an earlier exporter has shown what it was.
-void leave_out_earlier_cost(Process &process, std::uint64_t cost_ns) {
-    if (process.overhead.noted_ns == 0) {
-        process.overhead.noted_ns = cost_ns;
-    }
-}
-
 }  // namespace
 
 CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
@@ -57,7 +50,7 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
       graphs_(families_),
       events_(families_),
       errors_(families_),
-      overhead_(make_overhead_family(families_), "cuda"),
+      overhead_(make_overhead_family(families_), "cuda", callbacks_.overhead),
       reconciler_(memory_, processes_.table(), callbacks_) {}
 
 // ---- from the rings ----
@@ -218,10 +211,17 @@ void CudaAggregator::apply(const cuda_exit_record &record) {
         if (is_older) {
             leave_out_earlier_cost(*process, record.cost_ns);
         }
-        overhead_.note(*process, record.cost_ns);
+        overhead_.note_ended(*process, record.cost_ns, record.run_ns);
         launches_.note_unseen(*process);
         // Only the kernel's table has the allocations from before this exporter.
         end(*process, ended_at(record.head), is_older || record.lost_allocations > 0);
+    }
+}
+
+// With pins, the count of a process goes on, and an earlier exporter has shown what it was.
+void CudaAggregator::leave_out_earlier_cost(Process &process, std::uint64_t cost_ns) {
+    if (process.overhead.noted_ns == 0) {
+        overhead_.leave_out(process, cost_ns);
     }
 }
 

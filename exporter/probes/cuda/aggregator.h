@@ -141,6 +141,7 @@ private:
     void apply(const cuda_change_record &record);
     void apply(const cuda_graph_record &record);
     void apply(const cuda_exit_record &record);
+    void leave_out_earlier_cost(Process &process, std::uint64_t cost_ns);
     void end(Process &process, std::chrono::nanoseconds at, bool is_incomplete);
 
     CudaSettings settings_;

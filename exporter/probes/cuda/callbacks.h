@@ -39,6 +39,7 @@ struct CudaCallbacks {
     // Nothing while the programs are not loaded.
     std::function<std::optional<std::uint32_t>()> launch_every = [] { return std::nullopt; };
     CostOf cost_of = [](const auto &) { return 0; };
+    OverheadLimitsPtr overhead{};
     // How long a process's launches were not seen, because it cost more than it may.
     std::function<std::chrono::nanoseconds(const ProcessKey &)> unseen_of = [](const auto &) {
         return std::chrono::nanoseconds(0);

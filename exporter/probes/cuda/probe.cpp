@@ -54,11 +54,12 @@ CudaConfig config_of(const config::Config &config, const TargetProcesses &target
 class CudaProbe final : public Probe {
 public:
     CudaProbe(const config::Config &config, ebpf::Features features, TargetProcessesPtr targets,
-              CostTablesPtr costs)
+              CostTablesPtr costs, OverheadLimitsPtr overhead)
         : config_(config_of(config, *targets)),
           shows_scripts_(config.labels.script),
           targets_(std::move(targets)),
           costs_(std::move(costs)),
+          overhead_(std::move(overhead)),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
           gpus_(discovery::read_gpus(config.discovery.nvidia_proc_path), patience_with_gpus),
@@ -139,6 +140,7 @@ private:
     bool shows_scripts_;
     TargetProcessesPtr targets_;
     CostTablesPtr costs_;  // of the other probes on functions
+    OverheadLimitsPtr overhead_;
     nanoseconds rescan_interval_;
     ebpf::Features features_;
     discovery::GpuLookup gpus_;
@@ -219,6 +221,7 @@ CudaCallbacks CudaProbe::callbacks() {
             [this](const ProcessKey &key) {
                 return cost_in<cuda_live_process>(consumer_->tables().processes(), key);
             },
+        .overhead = overhead_,
         .unseen_of =
             [this](const ProcessKey &key) {
                 return governor_ ? governor_->unseen(key) : nanoseconds(0);
@@ -331,7 +334,8 @@ Health CudaProbe::health() const {
 std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Features &features,
                                  const Shared &shared) {
     return config.of<CudaConfig>().enabled
-               ? std::make_unique<CudaProbe>(config, features, shared.targets, shared.costs)
+               ? std::make_unique<CudaProbe>(config, features, shared.targets, shared.costs,
+                                             shared.overhead)
                : nullptr;
 }
 

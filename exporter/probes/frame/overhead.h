@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bpf/lib/process.h"
+#include "exporter/probes/frame/overhead_limits.h"
 #include "exporter/probes/frame/process_table.h"
 #include "exporter/series/family_set.h"
 
@@ -23,30 +24,35 @@ using CostOf = std::function<std::uint64_t(const ProcessKey &)>;
 
 class Overhead {
 public:
-    // The family is one of the probe's.
-    Overhead(series::Family &family, std::string probe)
-        : family_(family), probe_(std::move(probe)) {}
+    // The family is one of the probe's. Without limits, all of the cost is shown.
+    Overhead(series::Family &family, std::string probe, OverheadLimitsPtr limits)
+        : family_(family), probe_(std::move(probe)), limits_(std::move(limits)) {}
 
-    // `cost_ns` counts from the process's first traced call on.
-    void note(KnownProcess &process, std::uint64_t cost_ns);
+    // From the record of the process's end. `cost_ns` counts from the process's first traced call
+    // on; its threads have run `run_ns` in all.
+    void note_ended(KnownProcess &process, std::uint64_t cost_ns, std::uint64_t run_ns);
 
     template <typename Process>
     void note_running(const ProcessTable<Process> &processes, const CostOf &cost_of) {
         processes.for_each([&](Process &process) {
             if (!process.ended) {
-                note(process, cost_of(process.key));
+                note_running(process, cost_of(process.key));
             }
         });
     }
 
+    // An earlier exporter has shown it.
+    void leave_out(KnownProcess &process, std::uint64_t cost_ns);
+
 private:
+    void note_running(KnownProcess &process, std::uint64_t cost_ns);
+    void note(KnownProcess &process, std::uint64_t cost_ns);
+    [[nodiscard]] OverheadShare &share_of(KnownProcess &process);
+
     series::Family &family_;
     std::string probe_;
+    OverheadLimitsPtr limits_;
 };
-
-// What the programs have counted for a process, but no more than its threads have run: its calls
-// may cost it less than those that were measured.
-std::uint64_t within_what_it_ran(std::uint64_t cost_ns, std::uint32_t tgid);
 
 // From the table of processes of the probe's programs, whose values are `Value`.
 template <typename Value>
@@ -58,7 +64,7 @@ std::uint64_t cost_in(int table, const ProcessKey &process) {
     static_assert(sizeof(value) >= sizeof(process_entry));
     process_entry entry{};
     std::memcpy(&entry, &value, sizeof(entry));  // such a value begins with it
-    return entry.since_ns == process.since_ns ? within_what_it_ran(entry.cost_ns, process.tgid) : 0;
+    return entry.since_ns == process.since_ns ? entry.cost_ns : 0;
 }
 
 }  // namespace gpusnoop::probes

@@ -16,8 +16,10 @@
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/cost_tables.h"
 #include "exporter/probes/frame/kernel_needs.h"
+#include "exporter/probes/frame/overhead_limits.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/target_processes.h"
+#include "exporter/processes/proc.h"
 #include "exporter/series/family_set.h"
 #include "exporter/sinks/sinks.h"
 
@@ -32,6 +34,7 @@ struct Shared {
     TargetProcessesPtr targets;
     sinks::SinksPtr sinks;
     CostTablesPtr costs = std::make_shared<CostTables>();
+    OverheadLimitsPtr overhead = std::make_shared<OverheadLimits>(processes::cpu_time_of);
 };
 
 using MakeProbe = std::unique_ptr<Probe> (*)(const config::Config &, const ebpf::Features &,

@@ -18,6 +18,7 @@
 
 #include "bpf/lib/process.h"
 #include "exporter/config/config.h"
+#include "exporter/probes/frame/overhead_limits.h"
 #include "exporter/probes/frame/process_groups.h"
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/processes/user_names.h"
@@ -45,6 +46,7 @@ struct KnownProcess : ProcessIdentity {
     // What the probe has cost it: for Overhead.
     struct {
         std::uint64_t noted_ns = 0;
+        OverheadSharePtr share;
         std::optional<series::Slot> slot;
     } overhead;
 };

@@ -60,7 +60,8 @@ std::string boot_id() {
 class FunctionsProbe final : public Probe {
 public:
     FunctionsProbe(const config::Config &config, ebpf::Features features, sinks::SinksPtr sinks,
-                   CostTablesPtr costs, std::optional<FunctionTracing> tracing = std::nullopt)
+                   CostTablesPtr costs, OverheadLimitsPtr overhead,
+                   std::optional<FunctionTracing> tracing = std::nullopt)
         : setup_(setup_of(config, std::move(features), std::move(tracing))),
           costs_(std::move(costs)),
           reporter_(config, std::move(sinks)),
@@ -76,7 +77,8 @@ public:
                        .cost_of =
                            [this](const ProcessKey &process) {
                                return cost_in<func_process>(programs_->processes_map(), process);
-                           }},
+                           },
+                       .overhead = std::move(overhead)},
                       ids_, [this](ProcessIdentity &process) {
                           sandboxes_.look(process);
                           return look_up(process);
@@ -214,7 +216,8 @@ Health FunctionsProbe::health() const {
 std::unique_ptr<Probe> make_functions(const config::Config &config, const ebpf::Features &features,
                                       const Shared &shared) {
     return config.of<FunctionsConfig>().enabled
-               ? std::make_unique<FunctionsProbe>(config, features, shared.sinks, shared.costs)
+               ? std::make_unique<FunctionsProbe>(config, features, shared.sinks, shared.costs,
+                                                  shared.overhead)
                : nullptr;
 }
 
@@ -249,7 +252,7 @@ std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Featu
     functions.report = {};
     config.set(std::move(functions));
     const auto no_sinks = std::make_shared<const sinks::Sinks>(sinks::SinkConfigs());
-    return std::make_unique<FunctionsProbe>(config, features, no_sinks, nullptr,
+    return std::make_unique<FunctionsProbe>(config, features, no_sinks, nullptr, nullptr,
                                             std::move(tracing));
 }
 

@@ -31,7 +31,7 @@ std::string label_of(const std::vector<symbols::Frame> &frames) {
 TorchAggregator::TorchAggregator(TorchSettings settings)
     : CountingAggregator(settings.series),
       settings_(std::move(settings)),
-      overhead_(of_.overhead, "torch"),
+      overhead_(of_.overhead, "torch", settings_.overhead),
       names_({.find = [this](const ProcessKey &key) -> ProcessSites * {
                   TorchProcess *const process = processes_.find(key);
                   return process == nullptr ? nullptr : &process->sites;
@@ -59,7 +59,7 @@ bool TorchAggregator::on_record(std::span<const std::byte> bytes) {
     const auto end = ebpf::decode<traced_end_record>(bytes);
     if (TorchProcess *const ended =
             end ? processes_.find({end->head.tgid, end->head.since_ns}) : nullptr) {
-        overhead_.note(*ended, end->cost_ns);
+        overhead_.note_ended(*ended, end->cost_ns, end->run_ns);
         release(*ended);
     }
     return true;

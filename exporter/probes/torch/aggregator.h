@@ -54,6 +54,7 @@ struct TorchSettings {
         [](auto, const auto &, const auto &) {};
     std::function<void(std::int32_t stack)> forget_stack = [](auto) {};
     CostOf cost_of = [](const auto &) { return 0; };
+    OverheadLimitsPtr overhead{};
 };
 
 class TorchAggregator : public CountingAggregator<make_torch_families, TorchProcess> {

@@ -20,7 +20,8 @@ namespace {
 
 class TorchProbe final : public Probe {
 public:
-    TorchProbe(const config::Config &config, ebpf::Features features, CostTablesPtr costs)
+    TorchProbe(const config::Config &config, ebpf::Features features, CostTablesPtr costs,
+               OverheadLimitsPtr overhead)
         : config_(config.of<TorchConfig>()),
           costs_(std::move(costs)),
           rescan_interval_(config.discovery.rescan_interval),
@@ -37,7 +38,8 @@ public:
                .cost_of =
                    [this](const ProcessKey &process) {
                        return cost_in<process_entry>(programs_->processes_map(), process);
-                   }}) {}
+                   },
+               .overhead = std::move(overhead)}) {}
 
     Result<> start() override;
     discovery::Attacher *attacher() override { return attacher_ ? &*attacher_ : nullptr; }
@@ -121,7 +123,7 @@ Health TorchProbe::health() const {
 std::unique_ptr<Probe> make_torch(const config::Config &config, const ebpf::Features &features,
                                   const Shared &shared) {
     return config.of<TorchConfig>().enabled
-               ? std::make_unique<TorchProbe>(config, features, shared.costs)
+               ? std::make_unique<TorchProbe>(config, features, shared.costs, shared.overhead)
                : nullptr;
 }
 

@@ -51,7 +51,7 @@ void FunctionsAggregator::on_record(std::span<const std::byte> bytes) {
         case FUNC_RECORD_EXIT:
             if (const auto record = ebpf::decode<func_exit_record>(bytes)) {
                 if (Process *const ended = processes_.find(key_of(record->head))) {
-                    overhead_.note(*ended, record->cost_ns);
+                    overhead_.note_ended(*ended, record->cost_ns, record->run_ns);
                 }
                 return processes_.end(key_of(record->head), at(record->head));
             }

@@ -43,6 +43,7 @@ struct FunctionsSettings {
     bool script_label = true;
     std::string boot_id{};  // of this node
     CostOf cost_of = [](const auto &) { return 0; };
+    OverheadLimitsPtr overhead{};
 };
 
 // All times are of the kernel's monotonic clock.
@@ -153,7 +154,7 @@ private:
     const FunctionIds *table_;
     series::FamilySet family_set_;
     FunctionFamilies families_;
-    Overhead overhead_{families_.overhead, "functions"};
+    Overhead overhead_{families_.overhead, "functions", settings_.overhead};
     std::map<std::vector<std::uint64_t>, series::Family *> durations_;  // by their bounds
     std::map<ShownKey, Shown> shown_;
     std::map<std::string, std::uint64_t> folded_gauges_;

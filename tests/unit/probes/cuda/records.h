@@ -207,8 +207,9 @@ inline cuda_failed_record failed(std::string_view symbol, std::int32_t result) {
     return record;
 }
 
-inline cuda_exit_record exited(std::uint64_t at, std::uint64_t lost = 0, std::uint64_t cost = 0) {
-    return {head(CUDA_RECORD_EXIT, "", at, CUDA_DEVICE_UNCHOSEN), lost, cost};
+inline cuda_exit_record exited(std::uint64_t at, std::uint64_t lost = 0, std::uint64_t cost = 0,
+                               std::uint64_t ran = 0) {
+    return {head(CUDA_RECORD_EXIT, "", at, CUDA_DEVICE_UNCHOSEN), lost, cost, ran};
 }
 
 }  // namespace gpusnoop::probes

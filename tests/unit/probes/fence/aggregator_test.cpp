@@ -102,8 +102,8 @@ TEST_CASE("a process is known a while behind its end, when its files are closed"
     FenceFixture bench;
     bench.start(7, "prog");
     bench.happen(7, FENCE_init, "a");
-    CHECK(
-        bench.aggregator.on_record(fence_bytes_of(traced_end_record{{1, 1, 7, PROCESS_ENDED}, 0})));
+    CHECK(bench.aggregator.on_record(
+        fence_bytes_of(traced_end_record{{1, 1, 7, PROCESS_ENDED}, 0, 0})));
     (void)bench.aggregator.processes().tidy(seconds(5));
     bench.happen(7, FENCE_destroy, "a");
     CHECK(bench.sum("dma_fence_events_total", {"prog", "a", "destroy"}) == 1);

@@ -54,7 +54,9 @@ struct Counted {
     }
     void go(const ProcessKey &key, std::chrono::nanoseconds at) {
         CHECK(processes.on_record(bytes_of(traced_end_record{
-            {static_cast<std::uint64_t>(at.count()), key.since_ns, key.tgid, PROCESS_ENDED}, 0})));
+            {static_cast<std::uint64_t>(at.count()), key.since_ns, key.tgid, PROCESS_ENDED},
+            0,
+            0})));
     }
     [[nodiscard]] std::size_t series() const { return families.snapshots()[0].labels.size(); }
 };

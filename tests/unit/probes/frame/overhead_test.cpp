@@ -7,13 +7,17 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "exporter/ebpf/calibration.h"
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/self.h"
+#include "exporter/probes/frame/overhead_limits.h"
 #include "exporter/processes/proc.h"
 #include "exporter/system/machine.h"
 #include "tests/unit/probes/driver_records.h"
@@ -32,14 +36,22 @@ struct Costs {
     std::map<std::uint32_t, std::uint64_t> counted;  // by tgid
     FunctionsFixture bench;
 
-    explicit Costs(std::uint32_t budget = 100)
+    explicit Costs(std::uint32_t budget = 100, OverheadLimitsPtr limits = nullptr)
         : bench(FunctionsSettings{.budget = [budget](std::string_view) { return budget; },
                                   .retention = 1min,
                                   .cost_of =
                                       [this](const ProcessKey &key) {
                                           const auto found = counted.find(key.tgid);
                                           return found == counted.end() ? 0 : found->second;
-                                      }}) {}
+                                      },
+                                  .overhead = std::move(limits)}) {}
+
+    // A process that started at this time, since boot.
+    void start(std::uint32_t tgid, std::uint64_t started_ns, std::uint64_t since_ns = since) {
+        func_process_record record = of(tgid, since_ns, process("train"));
+        record.identity.start_boottime_ns = started_ns;
+        bench.tell(record);
+    }
 
     void call(std::uint32_t tgid, const std::string &comm) {
         bench.proc[tgid] = comm;
@@ -122,7 +134,7 @@ TEST_CASE("a part of the cost is what it adds to a call, and no less than nothin
     CHECK(costs.stack == 0);
 }
 
-TEST_CASE("a running process has no more cost than its threads have run") {
+TEST_CASE("what the threads of a process have run") {
     const auto self = static_cast<std::uint32_t>(::getpid());
     const auto before = processes::cpu_time_of(self);
     std::thread([] {
@@ -135,14 +147,76 @@ TEST_CASE("a running process has no more cost than its threads have run") {
     REQUIRE(after);
     CHECK(*after >= *before + 20ms);  // of a thread that has ended
     CHECK(*after <= now_on(CLOCK_PROCESS_CPUTIME_ID));
-    CHECK(within_what_it_ran(1'000, self) == 1'000);
-    const std::uint64_t cut = within_what_it_ran(UINT64_MAX, self);
-    CHECK(cut >= static_cast<std::uint64_t>(after->count()));
-    CHECK(cut <= static_cast<std::uint64_t>(now_on(CLOCK_PROCESS_CPUTIME_ID).count()));
     constexpr std::uint32_t nobody = 1U << 23U;  // above the highest id
     CHECK_FALSE(processes::cpu_time_of(nobody));
     CHECK_FALSE(processes::cpu_time_of(0));
-    CHECK(within_what_it_ran(1'000, nobody) == 1'000);
+}
+
+TEST_CASE("all probes together show no more cost than the process's threads have run") {
+    std::optional<std::chrono::nanoseconds> ran = 1'000ns;
+    const auto limits = std::make_shared<OverheadLimits>([&](auto) { return ran; });
+    Costs one(100, limits);
+    Costs two(100, limits);
+    one.start(7, 5'000);
+    two.start(7, 5'000);
+    one.counted[7] = 700;
+    CHECK(one.shown() == Shown{{"train", 700}});
+    two.counted[7] = 600;
+    CHECK(two.shown() == Shown{{"train", 300}});
+    one.counted[7] = 900;
+    CHECK(one.shown() == Shown{{"train", 700}});
+    ran = 1'250ns;  // some of what was not shown can be shown now
+    CHECK(two.shown() == Shown{{"train", 550}});
+    ran = 5'000ns;
+    CHECK(one.shown() == Shown{{"train", 900}});
+    CHECK(two.shown() == Shown{{"train", 600}});
+}
+
+TEST_CASE("the last records of a process that has ended keep that limit") {
+    std::optional<std::chrono::nanoseconds> ran = 1'000ns;
+    const auto limits = std::make_shared<OverheadLimits>([&](auto) { return ran; });
+    Costs one(100, limits);
+    Costs two(100, limits);
+    one.start(7, 5'000);
+    two.start(7, 5'000);
+    one.counted[7] = 800;
+    CHECK(one.shown() == Shown{{"train", 800}});
+    ran.reset();  // it is gone
+    one.counted[7] = 9'000;
+    CHECK(one.shown() == Shown{{"train", 800}});
+    one.bench.tell(of(7, since, exit_at(9'000, 5'000, 2'000)));
+    two.bench.tell(of(7, since, exit_at(9'000, 4'000, 2'000)));
+    CHECK(one.shown() == Shown{{"train", 2'000}});
+    CHECK(two.shown().empty());
+    // What was read of it while it ran holds if the record has less.
+    ran = 3'000ns;
+    one.start(8, 6'000);
+    one.counted[8] = 100;
+    CHECK(one.shown() == Shown{{"train", 2'100}});
+    one.bench.tell(of(8, since, exit_at(9'000, 5'000, 2'500)));
+    CHECK(one.shown() == Shown{{"train", 5'000}});
+}
+
+TEST_CASE("a process that ends before any page was made has no more cost than it ran") {
+    Costs costs(100, std::make_shared<OverheadLimits>([](auto) { return std::nullopt; }));
+    costs.start(7, 5'000);
+    costs.bench.tell(of(7, since, exit_at(9'000, 700, 400)));
+    CHECK(costs.shown() == Shown{{"train", 400}});
+}
+
+TEST_CASE("each process has its own limit, and each program of it the same") {
+    OverheadLimits limits([](auto) { return std::nullopt; });
+    const auto share = limits.share_of(7, 5us);
+    share->has_run(1us);
+    CHECK(share->take(600) == 600);
+    CHECK(limits.share_of(7, 5us)->take(600) == 400);  // after an exec
+    CHECK(limits.share_of(7, 6us)->take(600) == 600);  // another process
+    CHECK(limits.share_of(8, 5us)->take(600) == 600);
+    CHECK(limits.share_of(7, 0us)->take(600) == 600);  // who knows which
+    for (std::uint32_t tgid = 100; tgid < 5'000; tgid++) {
+        CHECK(limits.share_of(tgid, 5us)->take(1) == 1);
+    }
+    CHECK(limits.share_of(7, 5us) == share);
 }
 
 TEST_CASE("what a probe costs on this machine is on the page, by mode and part") {

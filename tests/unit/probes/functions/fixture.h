@@ -52,8 +52,9 @@ inline func_process_record process(std::string_view comm = "python") {
     return record;
 }
 
-inline func_exit_record exit_at(std::uint64_t ended_ns, std::uint64_t cost_ns = 0) {
-    return {head(FUNC_RECORD_EXIT, ended_ns), cost_ns};
+inline func_exit_record exit_at(std::uint64_t ended_ns, std::uint64_t cost_ns = 0,
+                                std::uint64_t run_ns = 0) {
+    return {head(FUNC_RECORD_EXIT, ended_ns), cost_ns, run_ns};
 }
 
 // A call that returned.

@@ -33,7 +33,7 @@ struct SyscallFixture {
     }
     void go(std::uint32_t tgid, std::uint64_t since, std::uint64_t at) {
         CHECK(aggregator.on_record(
-            syscall_bytes_of(traced_end_record{{at, since, tgid, PROCESS_ENDED}, 0})));
+            syscall_bytes_of(traced_end_record{{at, since, tgid, PROCESS_ENDED}, 0, 0})));
     }
 
     // The sum of a counter, or of a histogram's buckets, over the label sets with these values.

@@ -74,7 +74,7 @@ public:
     }
     void end(std::uint32_t tgid = pid) {
         CHECK(aggregator.on_record(
-            torch_bytes_of(traced_end_record{{3'000, since, tgid, PROCESS_ENDED}, 0})));
+            torch_bytes_of(traced_end_record{{3'000, since, tgid, PROCESS_ENDED}, 0, 0})));
     }
     // The value of the only label set with these last labels; -1: there is none.
     [[nodiscard]] std::int64_t value(const std::string &family, const std::string &own) {
