@@ -96,6 +96,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs, __u64 cookie)
 		dead = call_drop_dead(bpf_get_current_task_btf(), &thread->open, regs);
 		if (dead) {
 			ACCOUNT(stale, dead);
+			see_launches_after(thread, &thread->open.call[0]);
 			if (keep_times) {
 				thread->ended_ns = bpf_ktime_get_ns();
 				add_call_time(thread);
@@ -144,7 +145,7 @@ static __always_inline void finish_failed(struct thread *thread, const struct ca
 		undo_map(thread, call);
 		break;
 	}
-	note_failed_launch(thread, call);
+	see_launches_after(thread, call);
 	if (tracing)
 		return;
 	if (is_one_of(memory_operations | graph_operations, call))

@@ -2,7 +2,7 @@
 /* Launches without a return. A session's entry can decline its return, which is about a fifth of
  * what a launch costs that calls the driver's: then the launch is recorded when it begins, and its
  * duration and its result are unknown. Only each `launch_every`th of a thread is seen to end, and
- * all while launches fail. */
+ * all while launches fail or do not return. */
 #ifndef GPUSNOOP_CUDA_SAMPLING_BPF_H
 #define GPUSNOOP_CUDA_SAMPLING_BPF_H
 
@@ -11,7 +11,8 @@
 /* 0: all are seen to end. Otherwise the programs are those of a session, and keep no times. */
 const volatile __u32 launch_every = 0;
 
-/* How many launches of a thread are seen to end after one that failed. */
+/* How many launches of a thread are seen to end after one that failed, or that the thread left
+ * without a return (longjmp, an exception). */
 #define SEEN_AFTER_FAILURE 1024
 
 /* Launches of graphs are not among them: what they launch is counted when they end. */
@@ -91,7 +92,7 @@ static __always_inline void record_unseen(struct thread *thread, struct call *ca
 		ACCOUNT(lost[LOST_throttled], 1);
 }
 
-static __always_inline void note_failed_launch(struct thread *thread, const struct call *call)
+static __always_inline void see_launches_after(struct thread *thread, const struct call *call)
 {
 	if (launch_every && is_launch_of_kernel(call->function))
 		thread->to_see = SEEN_AFTER_FAILURE;

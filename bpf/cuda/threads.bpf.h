@@ -49,7 +49,7 @@ struct thread {
 	__u64 cost_ns; /* that its process does not have yet */
 	struct unseen_launch unseen;
 	__u32 to_leave_unseen; /* launches, until the next one that is seen to end */
-	__u32 to_see;	       /* launches, since one of them failed */
+	__u32 to_see;	       /* launches, since one of them failed or was left */
 	struct choice chosen;
 	struct choice pushed[PUSHED_CONTEXTS];
 	__u64 pushes;

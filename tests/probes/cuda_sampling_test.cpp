@@ -128,6 +128,39 @@ TEST_CASE("launches that fail are sampled until one of them is seen to fail", "[
     check_account_at_rest(exporter);
 }
 
+TEST_CASE("launches that a program leaves by longjmp do not count, though launches are sampled",
+          "[kernel]") {
+    require_bpf();
+    const std::string nests = GENERATE("0", "1");
+    CAPTURE(nests);
+    const Exporter exporter(cuda_sampling_config("session"));
+    const Process holder = hold_both(exporter);
+    const double before = exporter.scrape().sum("gpusnoop_probe_stale_calls_total");
+    const TemporaryDirectory truths;
+    const Finished finished =
+        run({standin("faults"), "longjmp_out_of_launches"},
+            {{"STANDIN_TRUTH_DIR", truths.path().string()}, {"STANDIN_NEST", nests}});
+    REQUIRE(finished.code == 0);
+    const auto truth = truth::sum(truth::read_truth(truths.path()));
+    const std::uint64_t left = truth.never_returned("cudaLaunchKernel");
+    REQUIRE(left == 100);
+    REQUIRE(truth.launches == 200);
+    Page page("");
+    const auto sum = [&page](const std::string &family) {
+        return page.sum(family, {{"comm", "faults"}});
+    };
+    double stale = 0;
+    eventually("all launches to be on the page", [&] {
+        page = exporter.scrape();
+        stale = page.sum("gpusnoop_probe_stale_calls_total") - before;
+        return sum("gpusnoop_cuda_kernel_launches_total") + stale == number(truth.launches + left);
+    });
+    CHECK(stale == number(left));
+    CHECK(sum("gpusnoop_cuda_kernel_launches_total") == number(truth.launches));
+    CHECK(sum("gpusnoop_cuda_kernel_launch_duration_seconds_count") == number(truth.launches));
+    check_account_at_rest(exporter);
+}
+
 TEST_CASE("an allocation between unseen launches is exact", "[kernel]") {
     require_bpf();
     const Exporter exporter(cuda_sampling_config("session"));

@@ -1,6 +1,7 @@
 // A call that is entered and never returns.
 
 #include "faults/scenario.h"
+#include "workload/kernels.h"
 
 #include <alloca.h>
 #include <atomic>
@@ -64,6 +65,28 @@ bool longjmp_then_deeper() {
         called = allocate_deeper() && called;
     }
     return left == kTimes && called;
+}
+
+__attribute__((noinline)) int launch_and_jump_out() {
+    if (setjmp(g_before_call) == 0) {
+        demo::launch_known_arguments();
+        return 0;
+    }
+    standin_reset_depth();
+    return 1;
+}
+
+// One launch in three is left, of which the first is one.
+bool longjmp_out_of_launches() {
+    int left = 0;
+    for (int time = 0; time < kTimes; ++time) {
+        on_every("cudaLaunchKernel", jump_out);
+        left += launch_and_jump_out();
+        clear_actions();
+        left += launch_and_jump_out();
+        left += launch_and_jump_out();
+    }
+    return left == kTimes;
 }
 
 void throw_out() {
@@ -155,6 +178,7 @@ std::vector<Scenario> leaving_scenarios() {
     return {
         {"longjmp", longjmp_out},
         {"longjmp_then_deeper", longjmp_then_deeper},
+        {"longjmp_out_of_launches", longjmp_out_of_launches},
         {"exception", exception, 0, true},
         {"exit_in_call", exit_in_call, 3},
         {"abort_in_call", abort_in_call, 128 + SIGABRT},
