@@ -32,6 +32,7 @@ class LocksItsMappings {
 public:
     LocksItsMappings();
     void lock() const;
+    [[nodiscard]] pid_t pid() const { return user_->pid(); }
 
 private:
     [[nodiscard]] int run() const;

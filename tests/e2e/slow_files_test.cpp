@@ -6,10 +6,14 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "exporter/discovery/gpus/gpu_lookup.h"
 #include "tests/e2e/child.h"
 #include "tests/e2e/hostile.h"
 #include "tests/harness/exporter.h"
@@ -131,6 +135,26 @@ TEST_CASE("a followed process that keeps its mappings locked stops no scrape and
         check_counted(exporter);
         check_it_ends(exporter);
     }
+}
+
+TEST_CASE("a process that keeps its mappings locked takes the GPUs of no others", "[e2e]") {
+    require_bpf();
+    const e2e::LocksItsMappings user;
+    user.lock();
+    std::vector<gpusnoop::discovery::Gpu> gpus(2);
+    for (unsigned index = 0; index < 2; index++) {
+        gpus[index].index = index;
+        gpus[index].minor = 200 + static_cast<int>(index);
+        gpus[index].name = "NVIDIA H200";
+    }
+    gpusnoop::discovery::GpuLookup lookup(gpus, std::chrono::milliseconds(50));
+    const auto second_gpu_of = [&](pid_t pid) {
+        return lookup.of(static_cast<std::uint32_t>(pid)).host_index(1);
+    };
+    for (int i = 0; i < 20; i++) {
+        CHECK_FALSE(second_gpu_of(user.pid()));
+    }
+    CHECK(second_gpu_of(::getpid()) == 1);
 }
 
 TEST_CASE("a library on a file system in user space is attached to", "[e2e]") {
