@@ -44,6 +44,7 @@ App::~App() {
     // One clock for all that follows: each of these joins threads, which may be waiting for the
     // files and processes of others.
     const ebpf::Handover ending(hand_over_after, end_after);
+    ebpf::hand_over_perf_events();
     if (profiles_) {
         profiles_->stop();  // it answers through the server
     }

@@ -9,6 +9,11 @@
 
 namespace gpusnoop::ebpf {
 
+// The kernel takes a tenth of a second to close a perf event that a program is attached to, and
+// closes one at a time. So a child process inherits them all, if there are any, and closes them
+// after this process has ended. To be called before the first of them is closed.
+void hand_over_perf_events();
+
 // Code that detaches during its lifetime has `patience` to finish. Links that are left then are
 // inherited by a child process, which detaches them after this process has ended. So closing them
 // takes this process no more time. If the child is killed, the kernel detaches them.

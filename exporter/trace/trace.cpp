@@ -27,6 +27,7 @@ Result<> run(const Kind &kind, const config::Config &config, const Options &opti
                         [&] { tracer->finish(); }, [&] { return tracer->lost(); }});
     }
     handover.emplace();
+    ebpf::hand_over_perf_events();
     return traced;
 }
 
