@@ -119,9 +119,7 @@ int LocksItsMappings::run() const {
     std::thread([name] {
         ::usleep(400'000);
         (void)!::write(name, "locker", 6);
-        for (;;) {
-            ::usleep(10'000);
-        }
+        pause_for_ever();
     }).detach();
     keep_mappings_locked(changed, page);
 }

@@ -27,7 +27,7 @@ void map_as_nobody(const std::vector<std::filesystem::path> &files,
                    const std::filesystem::path &mapped);
 
 // A process that keeps its mappings locked from lock() on. Then its name is "locker", its user is
-// nobody, and a thread of it makes system calls.
+// nobody, and it does nothing more: BPF programs see none of it.
 class LocksItsMappings {
 public:
     LocksItsMappings();

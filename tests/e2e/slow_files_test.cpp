@@ -108,35 +108,6 @@ TEST_CASE("a process that keeps its mappings locked keeps nobody else waiting", 
     }
 }
 
-TEST_CASE("a followed process that keeps its mappings locked stops no scrape and no end", "[e2e]") {
-    require_bpf();
-    const e2e::LocksItsMappings user;
-    const std::string settings =
-        "discovery: {rescan_interval: 1s}\nsyscall: {enabled: true}\ntargets: {comms: [locker]}\n";
-    // Its arguments cannot be read; its calls are counted.
-    const auto check_counted = [](const Exporter &exporter) {
-        const auto count = [&] {
-            return exporter.scrape().sum("gpusnoop_syscalls_total",
-                                         {{"comm", "locker"}, {"syscall", "clock_nanosleep"}});
-        };
-        eventually("its calls to be counted", [&] { return count() >= 10; });
-        const double before = count();
-        eventually("more of them to be counted", [&] { return count() >= before + 10; });
-    };
-    SECTION("when it does so before the exporter starts") {
-        user.lock();
-        Exporter exporter(settings);
-        check_counted(exporter);
-        check_it_ends(exporter);
-    }
-    SECTION("when it does so while the exporter runs") {
-        Exporter exporter(settings);
-        user.lock();
-        check_counted(exporter);
-        check_it_ends(exporter);
-    }
-}
-
 TEST_CASE("a process that keeps its mappings locked takes the GPUs of no others", "[e2e]") {
     require_bpf();
     const e2e::LocksItsMappings user;

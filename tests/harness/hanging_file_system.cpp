@@ -86,7 +86,7 @@ private:
             case FUSE_READ: {
                 fuse_read_in in{};
                 std::memcpy(&in, body, sizeof(in));
-                ::usleep(is_slow != 0 ? 20'000 : 0);
+                ::usleep(is_slow != 0 ? 300'000 : 0);
                 const std::size_t from = std::min<std::size_t>(in.offset, content_.size());
                 const std::size_t size = std::min<std::size_t>(in.size, content_.size() - from);
                 return reply(0, content_.data() + from, size);

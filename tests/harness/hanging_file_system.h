@@ -24,7 +24,7 @@ public:
     [[nodiscard]] std::filesystem::path file() const { return directory_ / name_; }
     // From now on, it answers no request.
     void hang() const;
-    // From now on, it takes 20 ms for each page that it reads: a third of a second for 64 KiB.
+    // From now on, it takes 0.3 s for each request to read; the kernel asks for 64 KiB at once.
     void slow_down() const;
 
 private:
