@@ -16,8 +16,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Pipe {
-    Pipe() {
+struct HandoverPipe {
+    HandoverPipe() {
         std::array<int, 2> ends{};
         REQUIRE(::pipe(ends.data()) == 0);
         to_read = Fd(ends[0]);
@@ -46,8 +46,8 @@ TEST_CASE("a helper process inherits the perf events, if there are any, and noth
         if (has_event && !event) {
             SKIP("this user may open no perf events");
         }
-        Pipe held;
-        Pipe go;
+        HandoverPipe held;
+        HandoverPipe go;
         const pid_t child = ::fork();
         REQUIRE(child >= 0);
         if (child == 0) {
