@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <fstream>
 
 #include "exporter/ebpf/cpus.h"
@@ -34,6 +35,7 @@ constexpr std::array<std::pair<AttachMode, std::string_view>, 3> attach_features
 }};
 
 constexpr std::string_view harmless_return_probes = "uretprobe_seccomp";
+constexpr std::string_view multi_of_process = "uprobe_multi_process";
 
 Result<> without_value(const Result<Fd> &result) {
     return result ? Result<>() : tl::unexpected(result.error());
@@ -50,6 +52,21 @@ Result<Fd> try_multi(int expected_attach_type, int exe, std::uint64_t offset,
         return tl::unexpected(program.error());
     }
     return link_nothing(program->get(), expected_attach_type, exe, offset, flags);
+}
+
+// Since commit 46ba0e49b642 ("bpf: fix multi-uprobe PID filtering logic") the kernel takes an id
+// for that of a process, and refuses -1 as such; before, it looked for a thread of that id.
+Result<> try_multi_of_process(int exe, std::uint64_t offset) {
+    const auto program = load_nothing(BPF_PROG_TYPE_KPROBE, uprobe_multi_type);
+    if (!program) {
+        return tl::unexpected(program.error());
+    }
+    const auto link = link_nothing(program->get(), uprobe_multi_type, exe, offset, 0, -1);
+    if (!link && link.error().code == EINVAL) {
+        return {};
+    }
+    return link ? fail("the kernel attaches to a process that cannot be")
+                : fail("a link of one process sees one thread only (Linux 6.10 has it right)");
 }
 
 // Puts a return probe on attach_target() and runs it under a filter that does not know the system
@@ -134,6 +151,11 @@ bool Features::has_harmless_return_probes() const {
     return feature == nullptr || feature->available;
 }
 
+bool Features::attaches_to_one(AttachMode mode) const {
+    const Feature *feature = find(multi_of_process);
+    return mode != AttachMode::multi || (feature != nullptr && feature->available);
+}
+
 std::vector<AttachMode> Features::attach_modes() const {
     std::vector<AttachMode> modes;
     for (const auto &[mode, name] : attach_features) {
@@ -159,6 +181,10 @@ Features probe_features() {
         const auto at_return =
             try_multi(uprobe_multi_type, exe.get(), offset, BPF_F_UPROBE_MULTI_RETURN);
         features.list.push_back(verdict("uprobe_multi", without_value(at_return)));
+        if (at_return) {
+            features.list.push_back(
+                verdict(std::string(multi_of_process), try_multi_of_process(exe.get(), offset)));
+        }
         // Kernels that lack the first are too old for the second.
         features.list.push_back(verdict(std::string(harmless_return_probes),
                                         at_return ? try_return_under_seccomp() : Result<>()));

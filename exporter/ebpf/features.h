@@ -22,6 +22,9 @@ struct Features {
     // False: a program would die at the first return if its seccomp filter does not know the system
     // call that return probes end with (on x86_64 since Linux 6.11; since 6.14 no filter is asked).
     [[nodiscard]] bool has_harmless_return_probes() const;
+    // Whether a link of that mode can be of one process. Of the mode multi, before Linux 6.10 and
+    // where its fix was not taken over, such a link sees the calls of one thread only.
+    [[nodiscard]] bool attaches_to_one(AttachMode mode) const;
     // The ways to attach to a call that work on this machine, best first.
     [[nodiscard]] std::vector<AttachMode> attach_modes() const;
 };

@@ -24,7 +24,7 @@ Result<Fd> load_nothing(bpf_prog_type type, int expected_attach_type) {
 }
 
 Result<Fd> link_nothing(int program, int attach_type, int file, std::uint64_t offset,
-                        std::uint32_t flags) {
+                        std::uint32_t flags, int only_tgid) {
     const std::string path = "/proc/self/fd/" + std::to_string(file);
     bpf_attr attr{};
     attr.link_create.prog_fd = static_cast<std::uint32_t>(program);
@@ -33,6 +33,7 @@ Result<Fd> link_nothing(int program, int attach_type, int file, std::uint64_t of
     attr.link_create.uprobe_multi.offsets = reinterpret_cast<std::uint64_t>(&offset);
     attr.link_create.uprobe_multi.cnt = 1;
     attr.link_create.uprobe_multi.flags = flags;
+    attr.link_create.uprobe_multi.pid = static_cast<std::uint32_t>(only_tgid);
     Fd link(static_cast<int>(::syscall(SYS_bpf, BPF_LINK_CREATE, &attr, sizeof(attr))));
     if (!link) {
         return fail_errno("attach");

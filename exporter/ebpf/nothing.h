@@ -12,9 +12,10 @@ namespace gpusnoop::ebpf {
 
 Result<Fd> load_nothing(bpf_prog_type type, int expected_attach_type);
 
-// Attaches it, loaded with this type, as a uprobe.multi; `flags` are BPF_F_UPROBE_MULTI_*. It is
-// attached as long as the link is open.
+// Attaches it, loaded with this type, as a uprobe.multi; `flags` are BPF_F_UPROBE_MULTI_*, and
+// `only_tgid` is the process, 0 for all. It is attached as long as the link is open. The failure's
+// code is the kernel's errno.
 Result<Fd> link_nothing(int program, int attach_type, int file, std::uint64_t offset,
-                        std::uint32_t flags = 0);
+                        std::uint32_t flags = 0, int only_tgid = 0);
 
 }  // namespace gpusnoop::ebpf

@@ -293,9 +293,11 @@ bool CudaProbe::may_have_ended(const open_call_record &record) const {
 }
 
 void CudaProbe::govern() {
-    if (const auto can = LaunchGovernor::can_attach_to_one(programs_->mode()); !can) {
-        log::warn("cuda.max_overhead is without effect",
-                  {{"probe", "cuda"}, {"reason", can.error().message}});
+    if (!features_.attaches_to_one(programs_->mode())) {
+        log::warn(
+            "cuda.max_overhead is without effect: this kernel cannot attach to one process "
+            "in this mode (Linux 6.10 can)",
+            {{"probe", "cuda"}, {"mode", to_string(programs_->mode())}});
         return;
     }
     launch_probes_.emplace(*programs_);

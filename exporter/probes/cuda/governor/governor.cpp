@@ -1,11 +1,9 @@
 #include "exporter/probes/cuda/governor/governor.h"
 
 #include <bpf/bpf.h>
-#include <sys/utsname.h>
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstdio>
 #include <map>
 #include <string>
 
@@ -30,22 +28,6 @@ std::string percent_text(double percent) {
 }
 
 }  // namespace
-
-Result<> LaunchGovernor::can_attach_to_one(ebpf::AttachMode mode) {
-    if (mode != ebpf::AttachMode::multi) {
-        return {};
-    }
-    // Before, such a link sees the calls of one thread only (commit 46ba0e49b642, "bpf: fix
-    // multi-uprobe PID filtering logic").
-    utsname names{};
-    unsigned major = 0;
-    unsigned minor = 0;
-    if (::uname(&names) != 0 || std::sscanf(names.release, "%u.%u", &major, &minor) != 2 ||
-        major < 6 || (major == 6 && minor < 10)) {
-        return fail("with the attach mode multi it needs Linux 6.10 or later");
-    }
-    return {};
-}
 
 LaunchGovernor::LaunchGovernor(std::uint32_t percent, Maps maps, CostTablesPtr others,
                                LaunchProbes &probes)

@@ -9,8 +9,6 @@
 #include <stop_token>
 #include <thread>
 
-#include "exporter/base/result.h"
-#include "exporter/ebpf/uprobe.h"
 #include "exporter/probes/cuda/governor/cost_budget.h"
 #include "exporter/probes/cuda/governor/launch_probes.h"
 #include "exporter/probes/frame/cost_tables.h"
@@ -31,10 +29,6 @@ public:
     LaunchGovernor(std::uint32_t percent, Maps maps, CostTablesPtr others, LaunchProbes &probes);
     LaunchGovernor(const LaunchGovernor &) = delete;
     LaunchGovernor &operator=(const LaunchGovernor &) = delete;
-
-    // Whether this kernel can attach to one process; if not, the reason why `max_overhead` is
-    // without effect.
-    [[nodiscard]] static Result<> can_attach_to_one(ebpf::AttachMode mode);
 
     // For any thread. How long the process's launches were not seen, until now or its end.
     [[nodiscard]] std::chrono::nanoseconds unseen(const ProcessKey &process) const;
