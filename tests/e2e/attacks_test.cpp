@@ -16,6 +16,7 @@
 
 #include "tests/e2e/child.h"
 #include "tests/e2e/hostile.h"
+#include "tests/harness/calls_truth.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
@@ -88,7 +89,15 @@ TEST_CASE("attacks of a user at the same time do not harm others", "[.soak]") {
     const e2e::HasSlowMap map;
     Exporter exporter(
         "discovery: {rescan_interval: 1s}\nsyscall: {enabled: true}\n"
-        "targets: {comms: [locker, stacks]}\n");
+        "targets: {comms: [locker, stacks]}\n" +
+        own_groups("auto") +
+        "    calls: {libraries: [\"libcalls.so*\"], functions: [calls_callback]}\n");
+    const e2e::LaunchesAtAnyAddress addresses;
+    const e2e::MapsAsCode mapped(standin("libcalls.so.1"));
+    exporter.wait_until_attached_to(standin("libcalls.so.1"));
+    const Process calls({"setpriv", "--reuid=65534", standin("hangs"), "--threads", "250",
+                         "--depth", "40", "--name", "many"});
+    calls.wait_for_output("hanging");
     std::vector<double> attached;
     double slowest_page = 0;
     const auto until = AttackClock::now() + attack_time();
@@ -108,6 +117,7 @@ TEST_CASE("attacks of a user at the same time do not harm others", "[.soak]") {
         (void)exporter.scrape();
         slowest_page = std::max(slowest_page,
                                 std::chrono::duration<double>(AttackClock::now() - began).count());
+        REQUIRE(http(exporter.port(), "/api/v1/in_flight").status == 200);
         const HttpAnswer taken = profile.get();
         CHECK((taken.status == 200 || taken.status == 409));
     }

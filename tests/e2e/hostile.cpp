@@ -40,9 +40,10 @@ std::filesystem::path write_slow_map(const harness::TemporaryDirectory &director
 
 }  // namespace
 
-void make_sparse_library(const std::filesystem::path &path, std::uint64_t symbols) {
+void make_sparse(const std::filesystem::path &original, const std::filesystem::path &path,
+                 std::uint64_t symbols) {
     constexpr std::uint64_t page = 4096;
-    std::string bytes = harness::read_file(runtime);
+    std::string bytes = harness::read_file(original);
     Elf64_Ehdr header{};
     std::memcpy(&header, bytes.data(), sizeof(header));
     std::vector<Elf64_Shdr> sections(header.e_shnum);
@@ -73,6 +74,10 @@ void make_sparse_library(const std::filesystem::path &path, std::uint64_t symbol
     };
     write(bytes.data(), bytes.size(), 0);
     write(sections.data(), sections.size() * sizeof(Elf64_Shdr), header.e_shoff);
+}
+
+void make_sparse_library(const std::filesystem::path &path, std::uint64_t symbols) {
+    make_sparse(runtime, path, symbols);
 }
 
 void map_as_nobody(const std::vector<std::filesystem::path> &files,
@@ -122,6 +127,15 @@ int LocksItsMappings::run() const {
         pause_for_ever();
     }).detach();
     keep_mappings_locked(changed, page);
+}
+
+LaunchesAtAnyAddress::LaunchesAtAnyAddress() {
+    const auto program = directory_ / "addresses";
+    make_sparse(harness::standin("addresses"), program, 9'000'000);
+    std::filesystem::permissions(directory_.path(), std::filesystem::perms(0755));
+    program_ = std::make_unique<harness::Process>(
+        std::vector<std::string>{"setpriv", "--reuid=65534", program.string(), "addresses"});
+    program_->wait_for_output("launching");
 }
 
 HasSlowMap::HasSlowMap()

@@ -17,8 +17,11 @@ namespace e2e {
 
 inline constexpr uid_t nobody = 65534;
 
-// A copy of the stand-in runtime that takes no more room on the disk, but has a table of that many
-// symbols without names.
+// A copy of a library or a program that takes no more room on the disk, but has a table of that
+// many symbols without names.
+void make_sparse(const std::filesystem::path &original, const std::filesystem::path &path,
+                 std::uint64_t symbols);
+// The same of the stand-in runtime.
 void make_sparse_library(const std::filesystem::path &path, std::uint64_t symbols);
 
 // Maps these files as code, as the user nobody; then there is a file at `mapped`. For the body of a
@@ -40,6 +43,17 @@ private:
     std::unique_ptr<Child> user_;  // ends after the file system, for which its end would wait
     harness::TemporaryDirectory directory_;
     harness::HangingFileSystem files_;
+};
+
+// A process of nobody's, with the name "addresses", that launches kernels at thousands of
+// addresses. Its file has millions of symbols to look for them in.
+class LaunchesAtAnyAddress {
+public:
+    LaunchesAtAnyAddress();
+
+private:
+    harness::TemporaryDirectory directory_;
+    std::unique_ptr<harness::Process> program_;
 };
 
 // A process of nobody's, with the name "stacks", that runs code which it has made. The map of that
