@@ -5,6 +5,9 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
+
+import situations
 
 TESTS = pathlib.Path(__file__).resolve().parent
 RULES = TESTS.parent
@@ -29,9 +32,12 @@ def main():
     if f"version {major}." not in version:
         sys.exit(f"{promtool} is not of version {major}: {version}")
     good = run(promtool, "check", "rules", "--lint=all", "--lint-fatal", *map(str, sorted(RULES.glob("gpusnoop_*.yaml"))))
-    tests = sorted([*(TESTS / "promtool").glob("*.yaml"), *(TESTS / "situations").glob("*.yaml")])
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        good = all([good, *pool.map(lambda path: run(promtool, "test", "rules", str(path)), tests)])
+    with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        made, problems = situations.write(directory)
+        for problem in problems:
+            print(problem)
+        tests = sorted([*(TESTS / "promtool").glob("*.yaml"), *made])
+        good = all([good and not problems, *pool.map(lambda path: run(promtool, "test", "rules", str(path)), tests)])
     sys.exit(0 if good else 1)
 
 
