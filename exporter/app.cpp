@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -22,6 +23,7 @@
 #include "exporter/probes/frame/privileges.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/frame/start_discovery.h"
+#include "exporter/probes/frame/target_settings.h"
 #include "exporter/probes/profile/settings.h"
 #include "exporter/system/machine.h"
 
@@ -50,7 +52,10 @@ App::~App() {
     }
     // The server comes next, so that no scrape waits for a pipeline that is gone.
     server_.reset();
-    pipeline_.reset();
+    {
+        const std::lock_guard lock(pipeline_mutex_);
+        pipeline_.reset();
+    }
     profiles_.reset();
     discovery_.reset();
     calibration_.reset();  // writes to the probes
@@ -200,8 +205,14 @@ Result<> App::start_probes() {
                                  probe->set_costs(costs);
                              }
                          });
-    auto discovery =
-        discovery::Discovery::open(probes::discovery_settings(config_), std::move(attachers));
+    auto settings = probes::discovery_settings(config_);
+    settings.on_use = [this] {
+        const std::lock_guard lock(pipeline_mutex_);
+        if (pipeline_) {
+            pipeline_->hurry();
+        }
+    };
+    auto discovery = discovery::Discovery::open(std::move(settings), std::move(attachers));
     if (!discovery) {
         return tl::unexpected(discovery.error());
     }
@@ -213,8 +224,12 @@ Result<> App::start_probes() {
         }
         profiles_ = std::move(*profiles);
     }
-    pipeline_ = std::make_unique<probes::Pipeline>(std::move(all), probes::drain_interval(config_),
-                                                   [this] { after_round(); });
+    // Without a process that uses a traced library, and none to follow, there is little to drain.
+    const auto &targets_of = config_.of<probes::TargetsConfig>();
+    const bool follows_others = targets_of.all_processes || probes::names_any(targets_of);
+    pipeline_ = std::make_unique<probes::Pipeline>(
+        std::move(all), probes::drain_interval(config_), [this] { after_round(); },
+        [this, follows_others] { return !follows_others && !discovery_->progress().is_in_use(); });
     return {};
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -91,6 +92,7 @@ private:
     std::vector<std::unique_ptr<probes::Probe>> probes_;
     std::optional<ebpf::Calibration> calibration_;
     std::unique_ptr<discovery::Discovery> discovery_;
+    std::mutex pipeline_mutex_;  // of the pointer, for discovery's thread, which outlives it
     std::unique_ptr<probes::Pipeline> pipeline_;
     std::unique_ptr<probes::ProfileService> profiles_;  // null: the configuration has none
 

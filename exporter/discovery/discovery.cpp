@@ -158,6 +158,7 @@ void Discovery::hear_of_mappings() {
     const std::uint64_t dropped = kernel_.events->read(
         [&](std::uint32_t tgid, std::string_view path, std::chrono::nanoseconds at) {
             if (const std::string_view name = ebpf::mapped_name(path); wanted(name)) {
+                note_use();
                 news_.processes.insert(tgid);
                 const auto first = news_.mapped_at.try_emplace({tgid, std::string(name)}, at).first;
                 first->second = std::min(first->second, at);  // another CPU's may be older
@@ -166,6 +167,13 @@ void Discovery::hear_of_mappings() {
             }
         });
     news_.missed_some = news_.missed_some || dropped > 0;
+}
+
+void Discovery::note_use() {
+    if (!progress_.is_in_use()) {
+        progress_.note_use(true);
+        settings_.on_use();
+    }
 }
 
 // Processes without failed files come first.
@@ -296,6 +304,11 @@ void Discovery::look_at_all(bool timed) {
     hear_of_mappings();
     consider_all(*mappings);
     found_.end_look();
+    if (found_.has_users()) {
+        note_use();
+    } else if (timed) {
+        progress_.note_use(false);
+    }
     if (timed) {
         unnamed_.files.end_scan();
         look_at_named();

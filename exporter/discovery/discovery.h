@@ -53,6 +53,9 @@ public:
         // Returns why a file must not be attached to, or empty. Called first with the path alone,
         // and then with the file's contents.
         std::function<std::optional<std::string>(const Library &)> exclude = {};
+        // Called by the thread when a process maps a wanted file and none did before. A file may be
+        // mapped by a process that the events missed: then when a scan finds it.
+        std::function<void()> on_use = [] {};
     };
 
     // `attachers` must outlive the Discovery.
@@ -123,6 +126,7 @@ private:
     void run(const std::stop_token &stop);
     void sleep(Clock::time_point rescan_at);
     void hear_of_mappings();
+    void note_use();
     void look_at_changed();
     void look_at(std::uint32_t tgid);
     void look_at_all(bool timed);

@@ -66,6 +66,11 @@ void FoundLibraries::used(const Attacher &attacher, const FileId &id, const std:
     }
 }
 
+bool FoundLibraries::has_users() const {
+    const std::lock_guard lock(mutex_);
+    return std::ranges::any_of(files_, [](const auto &file) { return !file.second.users.empty(); });
+}
+
 void FoundLibraries::settled(const Attacher &attacher, const Library &library) {
     const std::lock_guard lock(mutex_);
     const auto file = files_.find(library.id);

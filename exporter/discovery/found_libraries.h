@@ -45,6 +45,9 @@ public:
     // Sorted by path. Asks for each process whether it still runs, which takes microseconds.
     [[nodiscard]] std::vector<FoundLibrary> list() const;
 
+    // Whether a process maps any of them, by the last scan or found since.
+    [[nodiscard]] bool has_users() const;
+
     // Processes that are kept for one file, including those that ended since the last scan.
     [[nodiscard]] std::size_t remembered(const FileId &id) const;
 

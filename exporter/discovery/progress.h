@@ -23,7 +23,11 @@ public:
     void note_slow_files(std::uint64_t files) { slow_files_ = files; }
     void note_unreadable_processes(std::uint64_t processes) { unreadable_processes_ = processes; }
 
+    void note_use(bool is_in_use) { is_in_use_ = is_in_use; }
+
     // For any thread.
+    // Whether a process maps a file that an attacher wants; also for a while after the last one.
+    [[nodiscard]] bool is_in_use() const { return is_in_use_; }
     [[nodiscard]] bool is_ready() const { return is_ready_; }
     [[nodiscard]] Clock::duration since_last_round() const {
         return Clock::now().time_since_epoch() - Clock::duration(last_round_.load());
@@ -55,6 +59,7 @@ private:
     std::atomic<std::uint64_t> slow_files_ = 0;
     std::atomic<std::uint64_t> unreadable_processes_ = 0;
     std::atomic<bool> is_ready_ = false;
+    std::atomic<bool> is_in_use_ = true;  // until it is known
     std::string problem_;
     std::mutex mutex_;
     std::condition_variable changed_;

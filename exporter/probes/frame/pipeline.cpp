@@ -13,6 +13,10 @@ namespace gpusnoop::probes {
 
 namespace {
 
+// How many intervals are one while the node is at rest: then nearly all that the exporter does is
+// to look into empty rings.
+constexpr int rest = 10;
+
 template <typename Answer>
 void answer(std::vector<std::promise<Answer>> &waiting, const Answer &with) {
     for (std::promise<Answer> &one : waiting) {
@@ -34,11 +38,20 @@ void bring_together(std::vector<series::FamilySnapshot> &families) {
 }  // namespace
 
 Pipeline::Pipeline(std::vector<Probe *> probes, std::chrono::milliseconds drain_interval,
-                   std::function<void()> after_round)
+                   std::function<void()> after_round, std::function<bool()> is_at_rest)
     : probes_(std::move(probes)),
       drain_interval_(drain_interval),
       after_round_(std::move(after_round)),
+      is_at_rest_(std::move(is_at_rest)),
       thread_([this](const std::stop_token &stop) { run(stop); }) {}
+
+void Pipeline::hurry() {
+    {
+        const std::lock_guard lock(mutex_);
+        is_in_hurry_ = true;
+    }
+    wake_.notify_one();
+}
 
 Result<Snapshot> Pipeline::snapshot(std::chrono::milliseconds patience) {
     return ask(waiting_for_snapshot_, patience);
@@ -129,12 +142,14 @@ void Pipeline::run(const std::stop_token &stop) {
         Waiting<std::vector<ApiResource>> for_documents;
         Waiting<Overview> for_overview;
         Names names;
+        const auto interval = is_at_rest_() ? rest * drain_interval_ : drain_interval_;
         {
             std::unique_lock lock(mutex_);
-            wake_.wait_for(lock, stop, drain_interval_, [&] {
-                return !waiting_for_snapshot_.empty() || !waiting_for_documents_.empty() ||
-                       !waiting_for_overview_.empty();
+            wake_.wait_for(lock, stop, interval, [&] {
+                return is_in_hurry_ || !waiting_for_snapshot_.empty() ||
+                       !waiting_for_documents_.empty() || !waiting_for_overview_.empty();
             });
+            is_in_hurry_ = false;
             for_snapshot.swap(waiting_for_snapshot_);
             for_documents.swap(waiting_for_documents_);
             for_overview.swap(waiting_for_overview_);

@@ -30,9 +30,15 @@ struct Snapshot {
 class Pipeline {
 public:
     // The probes must outlive the pipeline. Its thread calls `after_round` each time it has drained
-    // the probes and answered. If these calls stop, the pipeline is stuck.
-    Pipeline(std::vector<Probe *> probes, std::chrono::milliseconds drain_interval,
-             std::function<void()> after_round = {});
+    // the probes and answered. If these calls stop, the pipeline is stuck. While `is_at_rest` says
+    // that no process can make many records, it drains the probes a tenth as often.
+    Pipeline(
+        std::vector<Probe *> probes, std::chrono::milliseconds drain_interval,
+        std::function<void()> after_round = {},
+        std::function<bool()> is_at_rest = [] { return false; });
+
+    // The rest is over. For any thread.
+    void hurry();
 
     // The state now, with all records that were in the rings before the call. For any thread. Waits
     // only until the numbers are copied; fails when the pipeline does not answer in time.
@@ -63,6 +69,7 @@ private:
     std::vector<Probe *> probes_;
     std::chrono::milliseconds drain_interval_;
     std::function<void()> after_round_;
+    std::function<bool()> is_at_rest_;
     std::chrono::steady_clock::time_point gave_back_{};
     std::mutex mutex_;
     std::condition_variable_any wake_;
@@ -70,6 +77,7 @@ private:
     Waiting<std::vector<ApiResource>> waiting_for_documents_;
     Waiting<Overview> waiting_for_overview_;
     Names document_names_;  // of the waiting callers
+    bool is_in_hurry_ = false;
     std::jthread thread_;
 };
 

@@ -73,6 +73,8 @@ void sample(ProfileTracer &tracer, milliseconds duration, int stop_fd) {
         if (::poll(&stop, 1, static_cast<int>(std::min(left, tracer.interval()).count())) > 0) {
             return;
         }
+        // So that files and processes that do not answer delay the end by no more.
+        tracer.set_limit(WorkLimit().at_most(longest_naming));
         tracer.drain(now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC));
     }
 }

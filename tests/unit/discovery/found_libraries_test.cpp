@@ -59,6 +59,20 @@ TEST_CASE("a file counts the processes that use it and run, each once") {
     CHECK(list[0].processes == 2);
 }
 
+TEST_CASE("files are in use as long as a process maps one of them, by the last look") {
+    const SomeAttacher cuda;
+    FoundLibraries found;
+    CHECK_FALSE(found.has_users());
+    found.named(cuda, b, "libb.so");
+    CHECK_FALSE(found.has_users());
+    found.used(cuda, a, "liba.so", self);
+    CHECK(found.has_users());
+    found.begin_look();
+    CHECK(found.has_users());
+    found.end_look();
+    CHECK_FALSE(found.has_users());
+}
+
 TEST_CASE("a look at all processes finds who does not use a file any more") {
     const SomeAttacher cuda;
     FoundLibraries found;

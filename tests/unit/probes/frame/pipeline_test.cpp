@@ -51,6 +51,31 @@ public:
 
 }  // namespace
 
+TEST_CASE("at rest, probes are drained less often, until somebody says that it is over") {
+    CountingProbe probe;
+    std::atomic<int> asked = 0;
+    // An hour is longer than any test: what ends a rest is hurry() alone.
+    probes::Pipeline pipeline(
+        {&probe}, 6min, [] {},
+        [&] {
+            asked++;
+            return true;
+        });
+    while (asked == 0) {
+        std::this_thread::yield();
+    }
+    CHECK(probe.drains == 0);
+    for (int times = 1; times <= 3; times++) {
+        pipeline.hurry();
+        while (probe.drains < times) {
+            std::this_thread::yield();
+        }
+    }
+    // A snapshot is taken at once, too.
+    REQUIRE(pipeline.snapshot().has_value());
+    CHECK(probe.drains == 4);
+}
+
 TEST_CASE("a snapshot holds what was there when it was asked for") {
     CountingProbe probe;
     probes::Pipeline pipeline({&probe}, 1h);  // drains only when asked
