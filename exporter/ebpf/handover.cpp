@@ -6,7 +6,6 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/types.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -209,10 +208,6 @@ void hand_over(Share share) {
         ::kill(child, SIGKILL);
         return;
     }
-    if (kept == 0U) {
-        ::waitpid(child, nullptr, 0);
-        return;
-    }
     // It stays open until this process ends: that is how the child sees its end.
     (void)parent_end.release();
     log::info(share == Share::all ? "a helper process detaches the remaining probes"
@@ -222,8 +217,15 @@ void hand_over(Share share) {
 
 }  // namespace
 
-void hand_over_perf_events() {
-    hand_over(Share::perf_events);
+void hand_over_perf_events(std::size_t more_than) {
+    std::size_t events = 0;
+    const int end = end_of_descriptors();
+    for (int fd = 0; fd < end && events <= more_than; fd++) {
+        events += kind_of(fd) == Kind::perf_event ? 1 : 0;
+    }
+    if (events > more_than) {
+        hand_over(Share::perf_events);
+    }
 }
 
 Handover::Handover(std::chrono::milliseconds patience,

@@ -52,7 +52,7 @@ TEST_CASE("a helper process inherits the perf events, if there are any, and noth
         REQUIRE(child >= 0);
         if (child == 0) {
             ::alarm(60);
-            ebpf::hand_over_perf_events();
+            ebpf::hand_over_perf_events(0);
             held.to_write.reset();
             char byte = 0;
             (void)!::read(go.to_read.get(), &byte, 1);
