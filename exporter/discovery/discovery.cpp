@@ -218,6 +218,9 @@ void Discovery::look_at(std::uint32_t tgid) {
     if (mappings) {
         hear_of_mappings();  // when each of them was made
         consider_all(*mappings);
+        if (found_.has_users()) {
+            note_use();
+        }
     }
     news_.mapped_at.erase(news_.mapped_at.lower_bound({tgid, ""}),
                           news_.mapped_at.lower_bound({tgid + 1, ""}));
@@ -306,8 +309,9 @@ void Discovery::look_at_all(bool timed) {
     found_.end_look();
     if (found_.has_users()) {
         note_use();
-    } else if (timed) {
-        progress_.note_use(false);
+    } else if (timed && kernel_.events && news_.processes.empty() && news_.silent.empty() &&
+               !news_.missed_some && kernel_.mappings->left_alone() == 0) {
+        progress_.note_use(false);  // and who begins to use one is heard of
     }
     if (timed) {
         unnamed_.files.end_scan();

@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -120,6 +122,8 @@ bool close_slowly(int fd) {
 [[noreturn]] void detach_alone(int parent, int most_files, Share share) {
     ::setsid();
     ::prctl(PR_SET_NAME, "gpusnoop_detach");
+    // What other threads have opened since the last descriptor was looked for.
+    ::syscall(SYS_close_range, static_cast<unsigned>(most_files), ~0U, 0U);
     for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
         ::signal(signal, SIG_IGN);
     }
@@ -208,6 +212,10 @@ void hand_over(Share share) {
         ::kill(child, SIGKILL);
         return;
     }
+    if (kept == 0U) {
+        ::waitpid(child, nullptr, 0);
+        return;
+    }
     // It stays open until this process ends: that is how the child sees its end.
     (void)parent_end.release();
     log::info(share == Share::all ? "a helper process detaches the remaining probes"
@@ -217,13 +225,13 @@ void hand_over(Share share) {
 
 }  // namespace
 
-void hand_over_perf_events(std::size_t more_than) {
+void hand_over_perf_events(std::size_t at_least) {
     std::size_t events = 0;
     const int end = end_of_descriptors();
-    for (int fd = 0; fd < end && events <= more_than; fd++) {
-        events += kind_of(fd) == Kind::perf_event ? 1 : 0;
+    for (int fd = 0; fd < end && events < at_least; fd++) {
+        events += is_link_of_perf_event(fd) ? 1 : 0;
     }
-    if (events > more_than) {
+    if (events >= at_least) {
         hand_over(Share::perf_events);
     }
 }

@@ -36,8 +36,10 @@ Result<std::string> arguments_of(std::uint32_t tgid) {
 
 void rest_reader_of_arguments(std::chrono::steady_clock::duration unused) {
     Shared &all = shared();
-    const std::lock_guard lock(all.mutex);
-    all.reader.rest(unused);
+    // Who asks has just used it.
+    if (const std::unique_lock lock(all.mutex, std::try_to_lock); lock.owns_lock()) {
+        all.reader.rest(unused);
+    }
 }
 
 }  // namespace gpusnoop::processes

@@ -20,6 +20,9 @@ constexpr std::size_t most_stuck = 16;
 // A shorter time may be one that the child has run: the kernel adds that up at its ticks.
 constexpr std::chrono::milliseconds least_charged{10};
 
+// For an answer, before the child's state is looked at again.
+constexpr std::chrono::milliseconds shortest_wait{5};
+
 // More are kept while their pauses last.
 constexpr std::size_t many_left_alone = 256;
 
@@ -31,6 +34,7 @@ std::string_view text_of(std::span<const std::byte> buffer, const ForeignReader:
 
 Result<> ProcessReader::begin(std::uint32_t tgid) {
     waited_ = {};
+    was_asked_ = false;
     const auto now = Clock::now();
     const auto left = left_alone_.find(tgid);
     if (left != left_alone_.end() && now < left->second.until) {
@@ -49,6 +53,9 @@ void ProcessReader::end(std::uint32_t tgid, bool is_left_alone) {
     const auto now = Clock::now();
     if (waited_ >= least_charged) {
         users_.try_emplace(user_of(tgid), Waited{.since = now}).first->second.time += waited_;
+    }
+    if (!was_asked_) {
+        return;  // there was no child to ask
     }
     if (!is_left_alone) {
         left_alone_.erase(tgid);
@@ -118,16 +125,19 @@ Result<ForeignReader::Answer> ProcessReader::ask(const Question &question) {
     nanoseconds blocked{};
     std::optional<ForeignReader::Answer> answer;
     do {
-        answer = reader_->wait(
-            std::max(std::chrono::ceil<milliseconds>(limits_.patience - waited_ - blocked),
-                     milliseconds(1)));
+        answer = reader_->wait(std::max(
+            std::chrono::ceil<milliseconds>(limits_.patience - waited_ - blocked), shortest_wait));
         const auto passed = Clock::now() - used_;
-        blocked = blocked_of(answer ? answer->took : passed);
+        // The kernel adds a wait for a CPU up when it is over.
+        if (answer || !is_runnable(child)) {
+            blocked = blocked_of(answer ? answer->took : passed);
+        }
         if (passed >= limits_.patience_with_cpu) {
             break;
         }
     } while (!answer && waited_ + blocked < limits_.patience);
     waited_ += blocked;
+    was_asked_ = true;
     if (!answer) {
         kill();
         return fail("a process does not answer", ETIMEDOUT);
@@ -181,6 +191,7 @@ void ProcessReader::forget_all_but(const std::vector<std::uint32_t> &running) {
 }
 
 void ProcessReader::rest(Clock::duration unused) {
+    std::erase_if(stuck_, [](const Stuck &stuck) { return stuck.reader->end(); });
     if (reader_ && Clock::now() - used_ >= unused) {
         reader_.reset();
     }

@@ -102,6 +102,7 @@ private:
     Clock::time_point used_{};
     std::optional<std::uint32_t> about_;         // the process that questions are about
     Clock::duration waited_{};                   // for it
+    bool was_asked_ = false;                     // about it
     std::map<std::uint32_t, Pause> left_alone_;  // by process
     std::map<User, Waited> users_;
 };

@@ -120,7 +120,8 @@ TEST_CASE("a process that keeps its mappings locked takes the GPUs of no others"
     }
     gpusnoop::discovery::GpuLookup lookup(gpus, std::chrono::milliseconds(50));
     const auto second_gpu_of = [&](pid_t pid) {
-        return lookup.of(static_cast<std::uint32_t>(pid)).host_index(1);
+        const auto visible = lookup.of(static_cast<std::uint32_t>(pid));
+        return visible ? visible->host_index(1) : std::nullopt;
     };
     for (int i = 0; i < 20; i++) {
         CHECK_FALSE(second_gpu_of(user.pid()));

@@ -24,7 +24,7 @@ GpuLookup::GpuLookup(std::vector<Gpu> gpus, std::chrono::milliseconds patience)
     }
 }
 
-VisibleGpus GpuLookup::of(std::uint32_t tgid) {
+Result<VisibleGpus> GpuLookup::of(std::uint32_t tgid) {
     if (gpus_.size() <= 1) {
         return VisibleGpus::of_unknown(gpus_);
     }
@@ -36,16 +36,13 @@ VisibleGpus GpuLookup::of(std::uint32_t tgid) {
     }
     auto visible =
         reader_.about(tgid, [&] { return visible_gpus_of(reader_, tgid, gpus_, sources); });
-    if (visible) {
-        return *std::move(visible);
-    }
     constexpr std::string_view line = "cannot determine which GPUs a process can use";
-    if (const auto more = lines_.due(line)) {
+    if (const auto more = visible ? std::nullopt : lines_.due(line)) {
         log::warn(line, {{"pid", std::to_string(tgid)},
                          {"reason", visible.error().message},
                          {"more_since_last_line", *more}});
     }
-    return VisibleGpus::of_unknown(gpus_);
+    return visible;
 }
 
 }  // namespace gpusnoop::discovery

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exporter/base/rate_limit.h"
+#include "exporter/base/result.h"
 #include "exporter/discovery/gpus/device_program_reader.h"
 #include "exporter/discovery/gpus/gpus.h"
 #include "exporter/discovery/gpus/visible_gpus.h"
@@ -23,9 +24,8 @@ public:
 
     [[nodiscard]] const std::vector<Gpu> &gpus() const { return gpus_; }
 
-    // Without an answer in time: only the facts that need no reading. A node with at most one GPU
-    // needs no reading.
-    [[nodiscard]] VisibleGpus of(std::uint32_t tgid);
+    // ETIMEDOUT: no answer in time. A node with at most one GPU needs no reading.
+    [[nodiscard]] Result<VisibleGpus> of(std::uint32_t tgid);
     // Ends the child that reads if it was idle for so long.
     void rest(std::chrono::seconds unused) { reader_.rest(unused); }
 

@@ -1,7 +1,7 @@
 #include "exporter/probes/cuda/describe.h"
 
+#include <cerrno>
 #include <memory>
-#include <optional>
 
 #include "exporter/probes/cuda/gpu_names.h"
 #include "exporter/processes/proc.h"
@@ -15,15 +15,15 @@ void describe(Process &process, discovery::GpuLookup &gpus) {
         return processes::presence(tgid, started) == processes::Presence::running &&
                processes::stack_start_of(tgid) == stack;  // no other program after an exec
     };
-    const auto look_again = [&gpus, tgid, runs, is_it]() -> std::optional<discovery::VisibleGpus> {
+    const auto look = [&gpus, tgid, runs, is_it]() -> Result<discovery::VisibleGpus> {
         if (!runs || !is_it()) {
-            return std::nullopt;
+            return fail("the process has ended", ESRCH);
         }
         auto visible = gpus.of(tgid);
-        return is_it() ? std::optional(std::move(visible)) : std::nullopt;
+        return is_it() ? std::move(visible) : fail("the process has ended", ESRCH);
     };
     const auto names = std::make_shared<GpuNames>(
-        runs ? gpus.of(tgid) : discovery::VisibleGpus::of_unknown(gpus.gpus()), look_again);
+        look().value_or(discovery::VisibleGpus::of_unknown(gpus.gpus())), look);
     process.gpu_name = [names](auto ordinal) { return names->name_of(ordinal); };
 }
 

@@ -13,9 +13,8 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// How many intervals are one while the node is at rest: then nearly all that the exporter does is
-// to look into empty rings.
-constexpr int rest = 10;
+// While the node is at rest, nearly all that the exporter does is to look into empty rings.
+constexpr std::chrono::milliseconds interval_at_rest{100};
 
 template <typename Answer>
 void answer(std::vector<std::promise<Answer>> &waiting, const Answer &with) {
@@ -142,7 +141,8 @@ void Pipeline::run(const std::stop_token &stop) {
         Waiting<std::vector<ApiResource>> for_documents;
         Waiting<Overview> for_overview;
         Names names;
-        const auto interval = is_at_rest_() ? rest * drain_interval_ : drain_interval_;
+        const auto interval =
+            is_at_rest_() ? std::max(interval_at_rest, drain_interval_) : drain_interval_;
         {
             std::unique_lock lock(mutex_);
             wake_.wait_for(lock, stop, interval, [&] {

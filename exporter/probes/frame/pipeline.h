@@ -31,7 +31,7 @@ class Pipeline {
 public:
     // The probes must outlive the pipeline. Its thread calls `after_round` each time it has drained
     // the probes and answered. If these calls stop, the pipeline is stuck. While `is_at_rest` says
-    // that no process can make many records, it drains the probes a tenth as often.
+    // that no process can make many records, it drains the probes every 100 ms at most.
     Pipeline(
         std::vector<Probe *> probes, std::chrono::milliseconds drain_interval,
         std::function<void()> after_round = {},

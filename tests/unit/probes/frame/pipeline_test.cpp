@@ -54,9 +54,9 @@ public:
 TEST_CASE("at rest, probes are drained less often, until somebody says that it is over") {
     CountingProbe probe;
     std::atomic<int> asked = 0;
-    // An hour is longer than any test: what ends a rest is hurry() alone.
+    // An hour is longer than any test: what ends a wait is hurry() alone.
     probes::Pipeline pipeline(
-        {&probe}, 6min, [] {},
+        {&probe}, 1h, [] {},
         [&] {
             asked++;
             return true;
