@@ -20,6 +20,9 @@ constexpr std::size_t most_stuck = 16;
 // A shorter time may be one that the child has run: the kernel adds that up at its ticks.
 constexpr std::chrono::milliseconds least_charged{10};
 
+// Before another child is started, if the last one was not ready in time.
+constexpr std::chrono::seconds pause_after_start{2};
+
 // For an answer, before the child's state is looked at again.
 constexpr std::chrono::milliseconds shortest_wait{5};
 
@@ -89,8 +92,15 @@ Result<> ProcessReader::start() {
     if (stuck_.size() >= most_stuck) {
         return fail("too many processes that read do not end", ETIMEDOUT);
     }
-    auto reader = ForeignReader::start();
+    const auto now = Clock::now();
+    if (now < no_start_before_) {
+        return fail("the process that reads could not be started just now", ETIMEDOUT);
+    }
+    // Where the kernel is slow to close its copies of descriptors, each try would wait.
+    auto reader = ForeignReader::start(
+        std::chrono::ceil<std::chrono::milliseconds>(limits_.patience_with_cpu));
     if (!reader) {
+        no_start_before_ = now + pause_after_start;
         return tl::unexpected(reader.error());
     }
     reader_ = *std::move(reader);

@@ -100,6 +100,7 @@ private:
     std::unique_ptr<ForeignReader> reader_;
     std::vector<Stuck> stuck_;
     Clock::time_point used_{};
+    Clock::time_point no_start_before_{};
     std::optional<std::uint32_t> about_;         // the process that questions are about
     Clock::duration waited_{};                   // for it
     bool was_asked_ = false;                     // about it

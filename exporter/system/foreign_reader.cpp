@@ -65,9 +65,6 @@ private:
     std::uint64_t number_;
 };
 
-// Closing takes long only where the copy of a link is the last one.
-constexpr std::chrono::seconds patience_with_closing{30};
-
 }  // namespace
 
 struct ForeignReader::Shared : reader::Shared {};
@@ -76,7 +73,7 @@ void ForeignReader::wait_until_copies_are_closed() {
     children_with_copies().wait_for_earlier();
 }
 
-Result<std::unique_ptr<ForeignReader>> ForeignReader::start() {
+Result<std::unique_ptr<ForeignReader>> ForeignReader::start(std::chrono::milliseconds most) {
     void *memory =
         ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
@@ -103,9 +100,10 @@ Result<std::unique_ptr<ForeignReader>> ForeignReader::start() {
     }
     its = Fd();  // if the child ends, its end of the sockets is closed
     std::unique_ptr<ForeignReader> child(new ForeignReader(shared, std::move(ours), pid));
-    const auto ready = child->wait(patience_with_closing);
+    const auto ready = child->wait(most);
     if (!ready || ready->error != 0) {
-        return fail("start a process that reads files: it does not answer", EPIPE);
+        return fail("start a process that reads files: it does not answer",
+                    ready ? EPIPE : ETIMEDOUT);
     }
     return child;
 }

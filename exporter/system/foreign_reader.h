@@ -46,7 +46,10 @@ public:
         whole_text,        // all of a file that is no ELF file
     };
 
-    static Result<std::unique_ptr<ForeignReader>> start();
+    // Waits until the child is ready, for milliseconds: closing its copies takes longer only where
+    // one of them is the last of a link. ETIMEDOUT: it was not ready after `most`.
+    static Result<std::unique_ptr<ForeignReader>> start(
+        std::chrono::milliseconds most = std::chrono::seconds(30));
     // A child begins with copies of all descriptors of this process, and closes them first. Until
     // then, what this process closes stays open there: a BPF link stays attached. Waits, for
     // milliseconds, until all children that were started before have closed their copies.
