@@ -88,7 +88,7 @@ TEST_CASE("attacks of a user at the same time do not harm others", "[.soak]") {
     std::array<e2e::LocksItsMappings, 3> lockers;
     const e2e::HasSlowMap map;
     Exporter exporter(
-        "discovery: {rescan_interval: 1s}\nsyscall: {enabled: true}\n"
+        "discovery: {rescan_interval: 1s}\nsyscall: {enabled: true}\nin_flight: {min_age: 1ms}\n"
         "targets: {comms: [locker, stacks]}\n" +
         own_groups("auto") +
         "    calls: {libraries: [\"libcalls.so*\"], functions: [calls_callback]}\n");
@@ -117,7 +117,9 @@ TEST_CASE("attacks of a user at the same time do not harm others", "[.soak]") {
         (void)exporter.scrape();
         slowest_page = std::max(slowest_page,
                                 std::chrono::duration<double>(AttackClock::now() - began).count());
-        REQUIRE(http(exporter.port(), "/api/v1/in_flight").status == 200);
+        const HttpAnswer in_flight = http(exporter.port(), "/api/v1/in_flight");
+        INFO(in_flight.body.substr(0, 400));
+        CHECK(in_flight.status == 200);
         const HttpAnswer taken = profile.get();
         CHECK((taken.status == 200 || taken.status == 409));
     }
