@@ -22,8 +22,8 @@ void require_bpf();
 // The block `cuda:` for attaching in this mode; by perf to the runtime alone, as the kernel takes
 // nearly a tenth of a second to detach from each function.
 std::string attached_by(const std::string &mode);
-// The configuration, which has no block `discovery:`, for an exporter that leaves the programs alone
-// that run beside other tests: where counts of a whole probe are compared.
+// The configuration, which has no block `discovery:`, for an exporter that leaves the programs
+// alone that run beside other tests: where counts of a whole probe are compared.
 std::string without_company(const std::string &config);
 // The modes that a test tries: the modes in `of` that GPUSNOOP_TEST_MODES names (words, divided by
 // commas), or all if it is not set. CTest runs each test with the tag [modes] by session, and once
