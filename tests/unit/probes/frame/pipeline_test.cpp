@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <utility>
@@ -61,15 +62,17 @@ TEST_CASE("at rest, probes are drained less often, until somebody says that it i
             asked++;
             return true;
         });
-    while (asked == 0) {
-        std::this_thread::yield();
-    }
+    const auto wait_until = [until = std::chrono::steady_clock::now() + 30s](const auto &is_true) {
+        while (!is_true() && std::chrono::steady_clock::now() < until) {
+            std::this_thread::yield();
+        }
+        return is_true();
+    };
+    REQUIRE(wait_until([&] { return asked > 0; }));
     CHECK(probe.drains == 0);
     for (int times = 1; times <= 3; times++) {
         pipeline.hurry();
-        while (probe.drains < times) {
-            std::this_thread::yield();
-        }
+        REQUIRE(wait_until([&] { return probe.drains >= times; }));
     }
     // A snapshot is taken at once, too.
     REQUIRE(pipeline.snapshot().has_value());
