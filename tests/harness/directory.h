@@ -12,9 +12,9 @@ namespace harness {
 
 class TemporaryDirectory {
 public:
-    TemporaryDirectory() {
-        std::string path =
-            (std::filesystem::temp_directory_path() / "gpusnoop-test-XXXXXX").string();
+    explicit TemporaryDirectory(
+        const std::filesystem::path &in = std::filesystem::temp_directory_path()) {
+        std::string path = (in / "gpusnoop-test-XXXXXX").string();
         REQUIRE(::mkdtemp(path.data()) != nullptr);
         path_ = path;
     }

@@ -25,7 +25,8 @@ const std::string detached = "detached: no process uses it";
 
 // A runtime and the driver that it uses, which nobody has used before.
 struct Copies {
-    TemporaryDirectory directory;
+    // Not in /tmp, which may be a tmpfs: its files are no file system's that lasts, and are let go.
+    TemporaryDirectory directory{fs::path(standin("workload")).parent_path()};
     fs::path runtime = directory / "libcudart.so.12";
     fs::path driver = directory / "libcuda.so.1";
 

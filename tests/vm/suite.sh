@@ -40,7 +40,8 @@ tests_named() { # tests_named NAMES OUTPUT
 oldest() { # oldest TEST...
     if [ "$kernel" = 6.1 ]; then run "$@"; fi
 }
-# 6.12 is between the others; it is here for what Debian 12 and 13 run, and for uprobe_multi without sessions.
+# 6.12 is between the others; it is here for uprobe_multi without sessions, and for what Debian 12 and 13 run: all programs
+# are loaded there, by complexity.sh.
 ends() { # ends TEST...: on the oldest and on the newest
     if [ "$kernel" != 6.12 ]; then run "$@"; fi
 }
@@ -57,30 +58,30 @@ arm64-*) . "$(dirname "$0")/suite_arm64.sh" ;;
     oldest "each access is a line*" "each call of the driver's helpers is a line*" "each event of a fence is a line*"
     run "CUDA calls are counted*" "calls of functions are counted*" "a call that has not returned when its process*"
     oldest "a few tensors are counted*" "communicators are counted*"
-    run "Xids*" "the driver's tracepoints*"
+    ends "Xids*" "the driver's tracepoints*"
     oldest "lines that a program writes*" "Xids that the driver logs*"
-    run "fences and waits are counted*"
+    ends "fences and waits are counted*"
     ends "fences that get their numbers later*"
     run "system calls of 16 threads*"
     GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "a launching thread's time is in the state*"
     GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY ends "a launching thread's gaps*" "a worker waits as long*"
-    run "an end by lack of memory*" "stalls for lack of memory*"
+    ends "an end by lack of memory*" "stalls for lack of memory*"
     ends "what a resting process*" "what a cgroup lacked*"
-    run "connects are counted*" "bytes and segments of connections*"
+    ends "connects are counted*" "bytes and segments of connections*"
     ends "a shared socket counts once*" "connections that are accepted*" "a connection to another*" \
         "the list of connections*" "datagrams that found no room*"
-    run "block requests are those*" "softirqs are of*" "interrupts of devices*"
+    ends "block requests are those*" "softirqs are of*" "interrupts of devices*"
     ends "block requests of a worker*" "a trace of opened*"
     oldest "a trace of TCP*" "a trace of block*"
-    run "exits of a virtual machine*"
+    ends "exits of a virtual machine*"
     oldest "a trace of virtual machines*"
     ends "a cgroup's memory is by NUMA node*" "the NUMA node of a GPU*"
     GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY ends "a launching thread's CPU time is of the NUMA node*" \
         "an ended process has its last CUDA call*" "of threads that are killed at once*"
-    run "time off the CPU is where*" "each page fault is a sample*"
+    ends "time off the CPU is where*" "each page fault is a sample*"
     oldest "code that a program makes*" "a heap profile has*"
     ends "a Python thread sleeps*" "steps of the wall clock*"
-    run "where memory runs out*"
+    ends "where memory runs out*"
     GPUSNOOP_TEST_MODES=$GPUSNOOP_ATTACHES_BY run "what a program does between USDT probes*"
     # What preemption can spoil shows under load only. Cgroups are here as these guests have the time.
     if [ "$kernel" != 6.1 ]; then

@@ -123,8 +123,14 @@ TEST_CASE("a client asks over a Unix socket") {
 }
 
 TEST_CASE("a request that is given up is not answered, and the next one is") {
-    const auto server = http::test::serve({{"/page", http::test::answers("here")}});
-    const auto client = Client::make(top_at(server->port()), {});
+    // Over TCP, libcurl 7.88 closes a socket that is given up while it connects, and only then says
+    // that it needs no watching; by then its number may be that of a socket of this server.
+    const harness::TemporaryDirectory folder;
+    const std::string path = folder / "http.sock";
+    const auto server =
+        http::Server::listen("unix:" + path, {{"/page", http::test::answers("here")}});
+    REQUIRE(server);
+    const auto client = Client::make(*parse_address("unix:" + path), {});
     REQUIRE(client);
     (*client)->give_up();
     (*client)->ask("/none");

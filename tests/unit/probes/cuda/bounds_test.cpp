@@ -183,7 +183,7 @@ TEST_CASE("one process cannot make more kernels, shapes or errors than there is 
     CHECK(bench.sum("cuda_kernel_launches_total") == many);
 }
 
-TEST_CASE("one kernel cannot have more shapes than there is room for") {
+TEST_CASE("one kernel cannot have more shapes than there is room for", "[bulk]") {
     Fixture bench({.budget = [](std::string_view) { return budget; }});
     bench.allocations(process());
     bench.allocations(named(16, "gemm"));
@@ -196,7 +196,8 @@ TEST_CASE("one kernel cannot have more shapes than there is room for") {
     CHECK(bench.page("cuda_kernel_launches_total").size() == 65'537);
 }
 
-TEST_CASE("handles without end are forgotten, and those that are known can still be renamed") {
+TEST_CASE("handles without end are forgotten, and those that are known can still be renamed",
+          "[bulk]") {
     Fixture bench;
     bench.allocations(process());
     for (std::uint64_t i = 1; i <= 50'000; i++) {

@@ -271,7 +271,7 @@ TEST_CASE("names that are asked for right at the start are waited for as well") 
     CHECK(bench.sum("cuda_kernel_launches_total", {"unknown"}) == 0);
 }
 
-TEST_CASE("100,000 names and shapes stay in the budget with their totals") {
+TEST_CASE("100,000 names and shapes stay in the budget with their totals", "[bulk]") {
     constexpr std::uint32_t budget = 200;
     constexpr std::uint64_t many = 100'000;
     Fixture bench({.budget = [](std::string_view) { return budget; }});

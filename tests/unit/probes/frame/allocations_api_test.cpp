@@ -219,7 +219,7 @@ TEST_CASE("one can ask for a few sites of each process", "[allocations_documents
 }
 
 TEST_CASE("a document stays small however many sites and processes there are",
-          "[allocations_documents]") {
+          "[allocations_documents][bulk]") {
     const std::vector<Frame> deep(128, {std::string(200, '"'), std::string(100, '\\'), 1});
     constexpr std::size_t many_sites = 300;  // of 37 KiB and more: fewer fit
     std::vector<ProcessAllocations> all = {

@@ -196,7 +196,7 @@ TEST_CASE("a wrong parameter of functions is told in a sentence") {
               .starts_with("\"\xEF\xBF\xBD[2J\" is not a parameter"));
 }
 
-TEST_CASE("functions that do not fit are left out and counted") {
+TEST_CASE("functions that do not fit are left out and counted", "[bulk]") {
     FunctionsFixture bench;
     constexpr int functions = 60'000;
     for (int i = 0; i < functions; i++) {

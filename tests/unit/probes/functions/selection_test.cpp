@@ -184,7 +184,7 @@ TEST_CASE("selection: limits", "[func_selection]") {
           "\"alias*\" of the group b: write a longer glob, or leave functions out with exclude");
 }
 
-TEST_CASE("selection: a library of very many functions", "[func_selection]") {
+TEST_CASE("selection: a library of very many functions", "[func_selection][bulk]") {
     if (is_sanitized) {
         SUCCEED("the reader has two seconds of time, which are too few for it here");
         return;

@@ -257,7 +257,7 @@ TEST_CASE("what has no effect is reported") {
               .empty());
 }
 
-TEST_CASE("too much of anything is one sentence") {
+TEST_CASE("too much of anything is one sentence", "[bulk]") {
     std::string text = "functions:\n  groups:\n";
     for (int i = 0; i < 100; ++i) {
         text += "    g" + std::to_string(i) + ": {libraries: [a], functions: [f]}\n";

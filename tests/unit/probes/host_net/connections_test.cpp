@@ -72,7 +72,7 @@ TEST_CASE("connections are sorted by what is asked for") {
     CHECK_FALSE(document.write({{"port", "1"}}));
 }
 
-TEST_CASE("a list of very many connections is cut where it gets too long") {
+TEST_CASE("a list of very many connections is cut where it gets too long", "[bulk]") {
     const auto document = connections_document(
         std::vector<NetConnection>(40'000, connections_connection_of(1, 5, 300, 0)), 0);
     const auto answer = document.write({});

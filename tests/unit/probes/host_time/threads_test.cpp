@@ -207,7 +207,8 @@ TEST_CASE("the document of launching threads is asked for by process, name and n
     }
 }
 
-TEST_CASE("a document of very many launching threads is cut, and says how much is missing") {
+TEST_CASE("a document of very many launching threads is cut, and says how much is missing",
+          "[bulk]") {
     Node node;
     std::vector<host_thread_record> threads;
     constexpr std::uint32_t many = 30'000;

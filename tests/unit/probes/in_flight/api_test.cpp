@@ -136,7 +136,7 @@ TEST_CASE("calls that are not listed are left out, if the query asks for them") 
     CHECK(document({{"function", "cudaMemcpy"}}, many)["truncated"] == false);
 }
 
-TEST_CASE("a document of calls in flight has its limit, and says what it leaves out") {
+TEST_CASE("a document of calls in flight has its limit, and says what it leaves out", "[bulk]") {
     InFlightState many = state();
     many.open.calls.assign(50'000, call_in_flight(std::string(100, 'f'), 7, api_second_ns));
     const auto written = in_flight_document(many).write({});

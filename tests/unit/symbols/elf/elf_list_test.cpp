@@ -256,7 +256,7 @@ TEST_CASE("list: random symbols are listed as one by one", "[elf_list]") {
     }
 }
 
-TEST_CASE("list: the test itself, as names are found", "[elf_list]") {
+TEST_CASE("list: the test itself, as names are found", "[elf_list][bulk]") {
     const Fd fd(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     const ElfFile file = open_good(fd);
     const auto listed = file.list_functions(
