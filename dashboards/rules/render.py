@@ -17,6 +17,7 @@ would be new. @rises(SELECTOR, WINDOW, GROWTH, SHARE)@ is by how much the lowest
 each window to the next, three times in a row, each time by GROWTH and by SHARE of the first, if the series is
 older than these windows. @seconds(DURATION)@ is a number. @program@ are the labels of a program, and @who@
 names it in a text.
+@lately(SELECTOR)@ is a series' last value, also after a failed scrape.
 @with_pod(EXPRESSION)@ is an expression whose result has the label container_id, with the labels namespace
 and pod where kube-state-metrics tells them, and as it is where not.
 """
@@ -60,6 +61,8 @@ def number_of(value):
 
 
 KNOWN = "1h"
+# After a failed scrape a series has no value until the next one. An alert that waits must not begin anew for that.
+LATELY = "5m"
 # The labels that say which program it is, on every family of a probe.
 PROGRAM = "comm, script, container_id, slurm_job_id"
 WHO = ("{{ $labels.comm }}{{ with $labels.script }} {{ . }}{{ end }}{{ with $labels.slurm_job_id }} (Slurm job {{ . }}){{ end }}"
@@ -77,6 +80,10 @@ def times(number, duration):
     return f"{total // MILLISECONDS[unit]}{unit}"
 
 
+def lately(selector):
+    return f"last_over_time({selector}[{LATELY}])"
+
+
 def rises(match):
     selector, window, growth, share = (text.strip() for text in match.groups())
 
@@ -85,7 +92,7 @@ def rises(match):
         return f"min_over_time({selector}[{window}]{offset})"
     least = f"clamp_min({share} * {lowest(3)}, {growth})"
     steps = " and ".join(f"({lowest(ago)} - {lowest(ago + 1)} > {least})" for ago in range(3))
-    return f"({steps} and last_over_time({selector}[{window}] offset {times(4, window)}) and {selector})"
+    return f"({steps} and last_over_time({selector}[{window}] offset {times(4, window)}) and {lately(selector)})"
 
 
 def grown(match, seconds):
@@ -164,6 +171,7 @@ def render(name, text, thresholds, used, divisor, left=()):
     text = re.sub(r"@seconds\(([^@]*)\)@", lambda match: seconds(match.group(1)), "".join(lines))
     text = re.sub(r"@rises\(([^@]*?),\s*([^@,]*),\s*([^@,]*),\s*([^@,]*?)\)@", rises, text)
     text = re.sub(r"@grown\(([^@]*?),\s*([^@,]*?)\)@", lambda match: grown(match, seconds), text)
+    text = re.sub(r"@lately\(([^@]*?)\)@", lambda match: lately(match.group(1).strip()), text)
     text = re.sub(r"^( *)([^@\n]*)@with_pod\(([^@]*)\)@", with_pod, text, flags=re.M)
     if "@" in text:
         line = next(line for line in text.splitlines() if "@" in line)

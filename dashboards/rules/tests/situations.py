@@ -3,11 +3,13 @@
 
   situations.py DIRECTORY [NAME...]         writes them there, to read what is in one
   situations.py --print PROMTOOL [NAME...]  what fires in each situation and when, with the rules as they are
+  situations.py --failed-scrapes PROMTOOL [NAME...]  which of these alerts change when scrapes fail now and then
 
 Each file says of every alert whether it fires: how many of it, in which minute the first begins, in which the
 last ends. An alert that is not named there does not fire in any minute. And one file has its whole text.
 """
 import argparse
+import concurrent.futures
 import json
 import pathlib
 import re
@@ -64,6 +66,18 @@ def texts_of(name, texts):
     return {"alert_rule_test": checks} if checks else {}
 
 
+def with_failed_scrapes(model):
+    """The same, but every seventh evaluation meets an exporter whose last scrape has failed."""
+    def failing():
+        world = model()
+        failed = tuple((minute, minute + 1) for minute in range(2 * world.every, world.minutes, 7 * world.every))
+        for node in world.nodes:
+            node.down = (*node.down, *failed)
+        return world
+    failing.__name__, failing.__doc__ = model.__name__, model.__doc__
+    return failing
+
+
 def test_of(model, fires, texts):
     world = model()
     series = [{"series": key, "values": notation(values, world.minutes)} for key, values in world.run().items()]
@@ -99,6 +113,26 @@ def what_fires(promtool, model):
     return fires
 
 
+def changed_by_failed_scrapes(promtool, names=()):
+    """What alerts differ in when scrapes fail now and then: a sentence for each."""
+    expected = yaml.safe_load((TESTS / "expected.yaml").read_text())
+    chosen = [model for _, model in models() if expected[model.__name__] and (not names or model.__name__ in names)]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        fired = pool.map(lambda model: what_fires(promtool, with_failed_scrapes(model)), chosen)
+        return [problem for model, fires in zip(chosen, fired)
+                for problem in differences(model, expected[model.__name__], fires)]
+
+
+def differences(model, expected, fires):
+    # An evaluation later or earlier is no difference: a series ends and begins with a scrape.
+    slack = 2 * model().every
+    for alert in sorted(expected.keys() | fires.keys()):
+        was, now = expected.get(alert), fires.get(alert)
+        if was is None or now is None or was["number"] != now["number"] or any(
+                abs(was[key] - now[key]) > slack for key in ("first", "last")):
+            yield f"{model.__name__}: {alert} is {now or 'silent'} when scrapes fail now and then, instead of {was or 'silent'}"
+
+
 def write(directory, names=()):
     """The files of these situations, or of all; what is wrong with expected.yaml."""
     expected = yaml.safe_load((TESTS / "expected.yaml").read_text())
@@ -113,8 +147,13 @@ def write(directory, names=()):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--print", metavar="PROMTOOL")
+    parser.add_argument("--failed-scrapes", metavar="PROMTOOL")
     parser.add_argument("arguments", nargs="*")
     options = parser.parse_args()
+    if options.failed_scrapes:
+        problems = changed_by_failed_scrapes(pathlib.Path(options.failed_scrapes).resolve(), options.arguments)
+        print("\n".join(problems), end="\n" if problems else "")
+        return 1 if problems else 0
     if options.print:
         for _, model in models():
             if not options.arguments or model.__name__ in options.arguments:
