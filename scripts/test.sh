@@ -148,19 +148,22 @@ all)
     in_background setup scripts/setup.sh --tests
     build
     wait "$started" || { cat "$logs/setup.log" && exit 1; }
-    build bench bpf_architectures bench_bpf_architectures
+    build  # what needs the tools of tests
     ;;
 long) build bench ;; # which only a long test runs
 *) build ;;
 esac
 case $label in
 all)
-    # The tests of the release trace the machine, one at a time, and mostly wait. The guests use the CPU time that
-    # this leaves, then the other builds and their tests.
+    # The tests of the release trace the machine, one at a time, and mostly wait. What the benchmarks' test runs, which is
+    # one of the last, is built beside them. The guests use the CPU time that this leaves, then the other builds and their
+    # tests.
     beside_release() {
         local result=0 sanitizer
-        label=vm timed guests tests_of release >"$logs/guest-tests.log" 2>&1 || result=1
+        timed "build of benchmarks" cmake --build --preset "$preset" --parallel "$jobs" --target bench bpf_architectures \
+            bench_bpf_architectures >"$logs/bench-build.log" 2>&1 || { tail -n 40 "$logs/bench-build.log" && return 1; }
         renice -n 19 "$$" >/dev/null
+        label=vm timed guests tests_of release >"$logs/guest-tests.log" 2>&1 || result=1
         build_others >"$logs/other-builds.log" 2>&1 || { tail -n 40 "$logs/other-builds.log" && return 1; }
         for sanitizer in $sanitizers; do
             timed "$sanitizer-tests" tests_of "$sanitizer" >"$logs/$sanitizer-tests.log" 2>&1 || result=1

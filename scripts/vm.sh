@@ -16,7 +16,7 @@ fi
 name=$1
 shift
 limit=${SECONDS_LIMIT:-300}
-boot_limit=60
+boot_limit=120
 kernel=.deps/vm/$name
 if [ ! -f "$kernel/release" ]; then
     echo "vm: there is no kernel \"$name\" in .deps/vm: run scripts/setup.sh --tests, or --arm64" >&2
