@@ -104,4 +104,20 @@ int mapping_list(struct bpf_iter__task_vma *context)
 	return 0;
 }
 
+/* The threads that return through the kernel's code for return probes, of any tool: the address on
+ * their stacks is not the program's. */
+SEC("iter/task")
+int probed_threads(struct bpf_iter__task *context)
+{
+	struct task_struct *task = context->task;
+	struct probed_thread_record record;
+
+	if (!task || task->tgid != only_tgid || !task->utask || !task->utask->return_instances)
+		return 0;
+	record.tgid = task->tgid;
+	record.tid = task->pid;
+	bpf_seq_write(context->meta->seq, &record, sizeof(record));
+	return 0;
+}
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -37,4 +37,11 @@ struct mapping_record {
 };
 WIRE_SIZE(struct mapping_record, 96 + MAPPING_NAME_BYTES);
 
+/* A thread in a call whose return the kernel reports to a probe. */
+struct probed_thread_record {
+	__u32 tgid;
+	__u32 tid;
+};
+WIRE_SIZE(struct probed_thread_record, 8);
+
 #endif

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "exporter/base/log.h"
@@ -291,6 +290,14 @@ std::vector<http::Route> App::routes() {
          .handler = [this](const auto &) { return reload_page(); },
          .policy = {.max_running = 2, .max_waiting = 1},
          .is_action = true},
+        {.paths = {"/-/release"},
+         .handler = [this](const auto &request) { return release_page(request); },
+         .policy = {.max_waiting = 4},
+         .is_action = true},
+        {.paths = {"/-/give-back"},
+         .handler = [this](const auto &request) { return give_back_page(request); },
+         .policy = {.max_waiting = 4},
+         .is_action = true},
         {.paths = {"/-/healthy"},
          .handler = [](const auto &) { return http::text_response(200, "Healthy.\n"); },
          .policy = shared,
@@ -343,63 +350,6 @@ Result<std::string> App::render(metrics::Format format) {
     families.push_back(metrics::build_info(ebpf::libbpf_version()));
     append(metrics::process_families(metrics::read_own_process()));
     return metrics::write_page(format, snapshot->families, families);
-}
-
-Result<> App::read_and_apply() {
-    const auto now = std::chrono::duration_cast<std::chrono::microseconds>(now_on(CLOCK_MONOTONIC));
-    tell_manager(fmt::format("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reading the configuration",
-                             now.count()));
-    auto done = read_config_and_apply();
-    tell_manager("READY=1\n" + status_line() + (done ? "" : "; the last reload failed"));
-    return done;
-}
-
-Result<> App::read_config_and_apply() {
-    const auto config = read_config_();
-    if (!config) {
-        last_reload_.note(tl::unexpected(config.error()));
-        std::istringstream lines(config.error().message);
-        for (std::string line; std::getline(lines, line);) {
-            log::error("failed to reload config", {{"reason", line}});
-        }
-        return tl::unexpected(config.error());
-    }
-    apply(*config);
-    last_reload_.note({});
-    log::info("configuration reloaded");
-    return {};
-}
-
-void App::apply(const config::Config &config) {
-    log::set_level(config.log.level);
-    for (const std::string &key : config::keys_for_restart(config_.values, config.values)) {
-        log::warn("a changed setting needs a restart", {{"key", key}});
-    }
-    const auto taken_over = std::make_shared<const config::Config>(config);
-    for (const auto &probe : probes_) {
-        if (discovery::Attacher *attacher = probe->attacher()) {
-            const auto changed = discovery_->change(*attacher, [taken_over, one = probe.get()] {
-                return one->reconfigure(*taken_over);
-            });
-            if (!changed) {
-                log::error("the new configuration is not in use yet",
-                           {{"probe", probe->health().name}, {"reason", changed.error().message}});
-            }
-        }
-    }
-}
-
-http::Response App::reload_page() {
-    if (!config_.web.has_lifecycle) {
-        return http::text_response(403,
-                                   "Reloading by POST is off: start the exporter with "
-                                   "--web.enable-lifecycle, or send it SIGHUP.\n");
-    }
-    if (const Result<> reloaded = reload(); !reloaded) {
-        return http::text_response(500,
-                                   "failed to reload config: " + reloaded.error().message + "\n");
-    }
-    return http::text_response(200, "");
 }
 
 http::Response App::status_page(const http::Request &request) {

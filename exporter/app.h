@@ -77,6 +77,8 @@ private:
     [[nodiscard]] bool is_discovery_stuck();
     [[nodiscard]] http::Response ready_page() const;
     [[nodiscard]] http::Response reload_page();
+    [[nodiscard]] http::Response release_page(const http::Request &request);
+    [[nodiscard]] http::Response give_back_page(const http::Request &request);
     [[nodiscard]] http::Response status_page(const http::Request &request);
     [[nodiscard]] http::Response document_page(const http::Request &request);
     [[nodiscard]] bool may_profile(const http::Request &request) const;

@@ -35,7 +35,7 @@ void add_settings(CLI::App &command, Settings &settings) {
         ->envname("GPUSNOOP_WEB_SYSTEMD_SOCKET");
     command
         .add_flag("--web.enable-lifecycle", settings.enable_lifecycle,
-                  "Reload the configuration on POST to /-/reload, from any client.")
+                  "Accept POST to /-/reload, /-/release and /-/give-back from any client.")
         ->envname("GPUSNOOP_WEB_ENABLE_LIFECYCLE");
     command
         .add_flag("--web.enable-api", settings.enable_api,

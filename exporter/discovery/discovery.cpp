@@ -115,7 +115,8 @@ void Discovery::run(const std::stop_token &stop) {
         }
         openings_.opener->rest(seconds(10));
         kernel_.mappings->rest(seconds(10));
-        make_changes();
+        run_tasks();
+        end_old_releases();
         const auto now = Clock::now();
         if (now >= rescan_at) {
             look_at_all(true);
@@ -249,6 +250,16 @@ void Discovery::complain_of(std::uint32_t tgid, const Error &error) {
     }
 }
 
+// Limited, because any user can have many bad files with a library's name.
+void Discovery::complain(std::string_view what, const ebpf::Mapping &mapping, const Error &error) {
+    if (const auto more = lines_.due(mapping.name + ": " + error.message)) {
+        log::warn(what, {{"library", mapping.name},
+                         {"pid", mapping.is_by_process() ? std::to_string(mapping.tgid) : ""},
+                         {"reason", error.message},
+                         {"more_since_last_line", *more}});
+    }
+}
+
 // Considers every wanted library, and the programs of the processes that map one: a library may be
 // linked into a program. Libraries that others call inside come last, see Attacher::is_inner().
 void Discovery::consider_all(const std::vector<ebpf::Mapping> &mappings) {
@@ -321,11 +332,19 @@ void Discovery::look_at_all(bool timed) {
 }
 
 Result<> Discovery::change(Attacher &attacher, std::function<bool()> change) {
+    return run_on_thread([this, &attacher, change = std::move(change)] {
+        if (change()) {
+            offer_again(attacher);
+        }
+    });
+}
+
+Result<> Discovery::run_on_thread(std::function<void()> task) {
     std::future<void> done;
     {
-        const std::lock_guard lock(changes_.mutex);
-        changes_.waiting.push_back({&attacher, std::move(change), {}});
-        done = changes_.waiting.back().done.get_future();
+        const std::lock_guard lock(tasks_.mutex);
+        tasks_.waiting.push_back({std::move(task), {}});
+        done = tasks_.waiting.back().done.get_future();
     }
     sleeper_.wake();
     if (done.wait_for(seconds(30)) != std::future_status::ready) {
@@ -334,17 +353,15 @@ Result<> Discovery::change(Attacher &attacher, std::function<bool()> change) {
     return {};
 }
 
-void Discovery::make_changes() {
-    std::vector<Change> changes;
+void Discovery::run_tasks() {
+    std::vector<Task> tasks;
     {
-        const std::lock_guard lock(changes_.mutex);
-        changes.swap(changes_.waiting);
+        const std::lock_guard lock(tasks_.mutex);
+        tasks.swap(tasks_.waiting);
     }
-    for (Change &change : changes) {
-        if (change.change()) {
-            offer_again(*change.attacher);
-        }
-        change.done.set_value();
+    for (Task &task : tasks) {
+        task.run();
+        task.done.set_value();
     }
 }
 

@@ -24,6 +24,7 @@
 #include "exporter/discovery/library.h"
 #include "exporter/discovery/named_files.h"
 #include "exporter/discovery/progress.h"
+#include "exporter/discovery/released.h"
 #include "exporter/discovery/sleeper.h"
 #include "exporter/discovery/turns.h"
 #include "exporter/discovery/unnamed_files.h"
@@ -75,6 +76,26 @@ public:
     // `change` must not refer to objects of the caller. For other threads, while this one runs.
     Result<> change(Attacher &attacher, std::function<bool()> change);
 
+    // What is left of probes in processes that were released.
+    struct Release {
+        std::size_t files = 0;              // that they map and that are not attached to
+        std::size_t files_with_probes = 0;  // of these: their probes are being detached
+        // Threads in a call whose return a probe waits for, the exporter's or another tool's: the
+        // address that they return to is not the program's.
+        std::size_t threads_in_calls = 0;
+
+        [[nodiscard]] bool is_complete() const {
+            return files_with_probes == 0 && threads_in_calls == 0;
+        }
+    };
+    // Takes all probes from the files that these processes map, so that their memory can be saved:
+    // it has no breakpoint then. None of the files is attached to until `time` has passed, the
+    // processes have ended, or take_back(). Other processes that map such a file are not seen
+    // meanwhile. Waits 8 s for what is left to be gone. An error: ESRCH, there is no such process.
+    // For other threads.
+    Result<Release> release(std::vector<std::uint32_t> tgids, std::chrono::milliseconds time);
+    Result<> take_back(std::vector<std::uint32_t> tgids);
+
     // The files that attachers want and processes use. For any thread.
     [[nodiscard]] std::vector<FoundLibrary> libraries() const { return found_.list(); }
 
@@ -114,9 +135,8 @@ private:
         [[nodiscard]] bool is_attached() const { return static_cast<bool>(file); }
     };
 
-    struct Change {
-        Attacher *attacher;
-        std::function<bool()> change;
+    struct Task {
+        std::function<void()> run;
         std::promise<void> done;
     };
 
@@ -131,7 +151,8 @@ private:
     void look_at(std::uint32_t tgid);
     void look_at_all(bool timed);
     void consider_all(const std::vector<ebpf::Mapping> &mappings);
-    void make_changes();
+    Result<> run_on_thread(std::function<void()> task);
+    void run_tasks();
     void offer_again(Attacher &attacher);
     [[nodiscard]] bool wanted(std::string_view name) const;
 
@@ -146,6 +167,14 @@ private:
     void note_mounts();
     [[nodiscard]] std::set<Key> kept() const;
     void forget_unused();
+
+    // discovery_released.cpp: files that are not to be attached to for a while.
+    Result<> take_probes_from(const std::vector<std::uint32_t> &tgids, Clock::time_point until);
+    [[nodiscard]] bool is_held(const ebpf::Mapping &mapping);
+    void hold(const Key &key, Known &known);
+    [[nodiscard]] Release state_of_release(const std::vector<std::uint32_t> &tgids);
+    void end_release(std::uint32_t tgid, std::string_view reason);
+    void end_old_releases();
 
     // discovery_files.cpp: open each file and offer it.
     void forget_changed();
@@ -212,6 +241,8 @@ private:
     };
     News news_;
     Clock::time_point look_at_silent_at_{};
+    Released released_;
+    Clock::time_point look_at_released_at_{};
     Turns turns_;
     FailedFiles failures_;
     LineLimit lines_;
@@ -219,11 +250,11 @@ private:
     Progress progress_;
     Sleeper sleeper_;
     Clock::time_point rounds_until_{};  // when those so far have had their time
-    struct Changes {
+    struct Tasks {
         std::mutex mutex;
-        std::vector<Change> waiting;
+        std::vector<Task> waiting;
     };
-    Changes changes_;
+    Tasks tasks_;
     std::jthread thread_;
 };
 

@@ -1,13 +1,17 @@
 // Opens each file that an attacher wants, and offers it.
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 #include "exporter/base/log.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/processes/proc.h"
+#include "exporter/system/machine.h"
 
 namespace gpusnoop::discovery {
 
@@ -20,6 +24,10 @@ using std::chrono::seconds;
 constexpr seconds before_next_try{1};
 // While a probe is being detached from the file.
 constexpr milliseconds before_next_wait{20};
+// The CPU time for the symbols of one file, for which all other files wait: enough for 1.5 million
+// of them on a CPU of 2021. Root's files may have more.
+constexpr milliseconds time_for_symbols{300};
+constexpr seconds time_for_symbols_of_root{2};
 // How long a configuration change waits for files that answer.
 constexpr seconds patience_of_changes{5};
 
@@ -41,6 +49,14 @@ bool may_pass(int code) {
 
 bool is_gone(int code) {
     return code == ENOENT || code == ESRCH;
+}
+
+// A file system of a user's own can say of any file that root owns it.
+bool is_of_root(const Fd &file, const ebpf::Mapping &mapping) {
+    struct statx status{};
+    return processes::always_answers(mapping.file_system) &&
+           ::statx(file.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_UID, &status) == 0 &&
+           status.stx_uid == 0;
 }
 
 }  // namespace
@@ -91,6 +107,10 @@ void Discovery::consider(const ebpf::Mapping &mapping, Attacher &attacher, Known
         found_.named(attacher, mapping.file, mapping.name);
     }
     const Key key(&attacher, mapping.file);
+    if (is_held(mapping)) {
+        hold(key, known);
+        return;
+    }
     if (known.settled && mapping.state != known.state) {
         let_go(key, known);
     }
@@ -271,16 +291,6 @@ void Discovery::count_slow_files() {
         std::ranges::count_if(known_, [](const auto &entry) { return entry.second.is_slow; })));
 }
 
-// Limited, because any user can have many bad files with a library's name.
-void Discovery::complain(std::string_view what, const ebpf::Mapping &mapping, const Error &error) {
-    if (const auto more = lines_.due(mapping.name + ": " + error.message)) {
-        log::warn(what, {{"library", mapping.name},
-                         {"pid", mapping.is_by_process() ? std::to_string(mapping.tgid) : ""},
-                         {"reason", error.message},
-                         {"more_since_last_line", *more}});
-    }
-}
-
 bool Discovery::is_excluded(const Key &key, Known &known, const ebpf::Mapping &mapping,
                             const Library &library) {
     const auto reason =
@@ -340,7 +350,11 @@ void Discovery::offer(const Key &key, Known &known, const processes::FileOpener:
                     mapping.tid,
                     std::move(file.content),
                     state.value_or(mapping.state),
+                    {},
                     [this] { progress_.come_round(); }};
+    library.limits.cpu_until =
+        now_on(CLOCK_THREAD_CPUTIME_ID) +
+        (is_of_root(library.file, mapping) ? time_for_symbols_of_root : time_for_symbols);
     if (is_excluded(key, known, mapping, library)) {
         return;
     }

@@ -14,6 +14,7 @@
 #include "exporter/base/file_state.h"
 #include "exporter/base/result.h"
 #include "exporter/ebpf/mapping_list.h"
+#include "exporter/symbols/elf/elf_reader.h"
 
 namespace gpusnoop::discovery {
 
@@ -26,6 +27,7 @@ struct Library {
     std::uint32_t tid = 0;    // of a thread that has mapped it, which may have ended since
     Fd content = {};          // if set, read this instead, because reading the file may wait
     FileState state = {};
+    symbols::ElfLimits limits = {};  // of reading its symbols, for all attachers together
     // Called between the steps of attaching to the file, so that discovery's watchdog sees
     // progress. Many probes can take longer than the longest time without progress
     // (Progress::is_stuck).

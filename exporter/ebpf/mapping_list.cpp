@@ -132,6 +132,22 @@ Result<std::vector<Mapping>> MappingList::read(std::uint32_t tgid) {
     return mappings;
 }
 
+Result<std::size_t> MappingList::threads_in_probed_calls(std::uint32_t tgid) {
+    program_->skeleton->bss->only_tgid = static_cast<int>(tgid);
+    const auto link =
+        link_iterator_of(bpf_program__fd(program_->skeleton->progs.probed_threads), tgid);
+    if (!link) {
+        return fail_in("list threads in calls", link.error());
+    }
+    std::size_t threads = 0;
+    const auto read =
+        read_iterator(link->get(), sizeof(probed_thread_record), [&](auto) { threads++; });
+    if (!read) {
+        return tl::unexpected(read.error());
+    }
+    return threads;
+}
+
 Result<FileId> MappingList::identify(int fd) {
     const UntouchedMapping mapped(fd);
     if (!mapped.valid()) {

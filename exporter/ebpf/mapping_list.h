@@ -65,6 +65,9 @@ public:
     Result<FileId> identify(std::uint32_t tgid, std::uint64_t address);
     Result<Mapping> find(std::uint32_t tgid, std::uint64_t address);
 
+    // How many threads of the process are in a call whose return a probe waits for, of any tool.
+    Result<std::size_t> threads_in_probed_calls(std::uint32_t tgid);
+
 private:
     struct Program;
     explicit MappingList(std::unique_ptr<Program> program);

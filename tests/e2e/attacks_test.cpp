@@ -1,16 +1,20 @@
 // A user who does all at once that keeps the exporter busy or waiting, beside a victim whose
 // numbers must be exact. For a minute; GPUSNOOP_ATTACK_SECONDS is another time.
+#include <dlfcn.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -54,6 +58,50 @@ private:
     std::unique_ptr<e2e::Child> user_;
 };
 
+// Reports blocks that PyTorch's allocator does not have, each at a new address.
+class InventsTensors {
+public:
+    InventsTensors()
+        : user_([] {
+              struct Device {
+                  std::int8_t type = 1;  // CUDA
+                  std::int8_t index = 0;
+              };
+              void *const library = ::dlopen(standin("torch/2/libc10.so").c_str(), RTLD_NOW);
+              auto *const report =
+                  e2e::function_of<void(void *, std::int64_t, std::size_t, std::size_t, Device)>(
+                      library, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE");
+              if (::setresuid(65534, 65534, 65534) != 0) {
+                  return 1;
+              }
+              ::prctl(PR_SET_NAME, "inventor");
+              for (std::uintptr_t address = 512;; address += 512) {
+                  report(reinterpret_cast<void *>(address), 512, address, address, {});
+                  if (address % (512 * 1024) == 0) {
+                      ::usleep(10'000);
+                  }
+              }
+          }) {}
+
+private:
+    e2e::Child user_;
+};
+
+// What a program's tensors hold is counted to the last byte.
+void check_tensors(const Exporter &exporter, const std::string &comm) {
+    const Process victim({standin("torch/2/tensors"), "--name", comm});
+    victim.wait_for_output("holding");
+    std::istringstream lines(victim.output());
+    double held = 0;
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with("truth ")) {
+            held += std::stod(line.substr(line.rfind(' ')));
+        }
+    }
+    REQUIRE(held > 0);
+    (void)exporter.wait_for("gpusnoop_torch_memory_outstanding_bytes", {{"comm", comm}}, held);
+}
+
 // A program on a new copy of the runtime: how long it takes until that is attached to. Then it is
 // counted to the last call, under its names.
 std::chrono::duration<double> check_victim(const Exporter &exporter, const std::string &comm) {
@@ -89,10 +137,13 @@ TEST_CASE("attacks of a user at the same time do not harm others", "[.soak]") {
     const e2e::HasSlowMap map;
     Exporter exporter(
         "discovery: {rescan_interval: 1s}\nsyscall: {enabled: true}\nin_flight: {min_age: 1ms}\n"
+        "torch: {enabled: true}\n"
         "targets: {comms: [locker, stacks]}\n" +
         own_groups("auto") +
         "    calls: {libraries: [\"libcalls.so*\"], functions: [calls_callback]}\n");
     const e2e::LaunchesAtAnyAddress addresses;
+    const InventsTensors inventor;
+    exporter.wait_until_attached_to(standin("torch/2/libc10.so"));
     const e2e::MapsAsCode mapped(standin("libcalls.so.1"));
     exporter.wait_until_attached_to(standin("libcalls.so.1"));
     const Process calls({"setpriv", "--reuid=65534", standin("hangs"), "--threads", "250",
@@ -113,6 +164,7 @@ TEST_CASE("attacks of a user at the same time do not harm others", "[.soak]") {
             return http(port, "/api/v1/profile?duration=1s&format=folded");
         });
         attached.push_back(check_victim(exporter, "victim_" + std::to_string(round)).count());
+        check_tensors(exporter, "tensors_" + std::to_string(round));
         const auto began = AttackClock::now();
         (void)exporter.scrape();
         slowest_page = std::max(slowest_page,

@@ -137,7 +137,7 @@ void CudaAttacher::detach_launches(const FileId &id, bool is_changed) {
 void CudaAttacher::detach(const FileId &id, bool is_changed) {
     missed_calls_.detached(id);
     detach_launches(id, is_changed);
-    if (auto probes = attached_.remove(id)) {
+    if (auto probes = attached_.remove(id, AttachedLibraries::reason(is_changed))) {
         if (const CudaPins *pins = programs_.pins()) {
             pins->forget(id);
         }

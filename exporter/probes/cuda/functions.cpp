@@ -70,6 +70,12 @@ bool launches_kernel(std::uint64_t cookie) {
     return function != nullptr && CUDA_LAUNCHES_KERNEL(function->operation);
 }
 
+bool allocates(std::uint64_t cookie) {
+    const CudaFunction *const function = function_of(cookie);
+    return function != nullptr &&
+           (function->operation <= CUDA_ALLOCATE_FROM_POOL || function->operation == CUDA_MAP);
+}
+
 std::string_view symbol_of(std::uint16_t function) {
     const std::size_t number = function & ~unsigned{CUDA_FUNCTION_FLAGS};
     return number < functions.size() ? functions.at(number).symbol : std::string_view();

@@ -30,6 +30,9 @@ std::span<const CudaFunction> cuda_functions();
 // Whether calls of the cookie's function launch a kernel; those that launch a graph do not.
 [[nodiscard]] bool launches_kernel(std::uint64_t cookie);
 
+// Whether calls of the cookie's function give the program memory, or a mapping of it.
+[[nodiscard]] bool allocates(std::uint64_t cookie);
+
 // The symbol of the function that a record has, with or without those flags; empty: it has none.
 [[nodiscard]] std::string_view symbol_of(std::uint16_t function);
 

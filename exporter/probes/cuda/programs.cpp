@@ -251,7 +251,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
 
 tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
     const discovery::Library &library) const {
-    const auto elf = symbols::ElfFile::open(library.readable());
+    const auto elf = symbols::ElfFile::open(library.readable(), library.limits);
     if (!elf) {
         return tl::unexpected(Failure{"elf", elf.error()});
     }
@@ -282,6 +282,10 @@ tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
         places.exits = see_ends_at_exits(*elf, library, places.functions, places.points);
     }
     use_cheapest_entries(*elf, library.readable(), places.functions, places.points);
+    // The kernel attaches to one place after the other, while programs run: of an allocation that
+    // is seen, the free must be seen, too.
+    std::ranges::stable_partition(
+        places.points, [](const ebpf::AttachPoint &point) { return !allocates(point.cookie); });
     return places;
 }
 

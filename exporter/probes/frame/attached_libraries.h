@@ -43,8 +43,12 @@ public:
               std::string_view what);
     // Logs `why`. The probes stay attached as long as the caller keeps them; nothing: it was not
     // attached to that file.
-    std::optional<ebpf::UprobeSet> remove(
-        const FileId &id, std::string_view why = "detached: no process uses it any more");
+    std::optional<ebpf::UprobeSet> remove(const FileId &id, std::string_view why = unused);
+    // The other reason: its contents have changed, or a process that maps it is released.
+    static constexpr std::string_view unused = "detached: no process uses it any more";
+    [[nodiscard]] static constexpr std::string_view reason(bool is_changed) {
+        return is_changed ? "detached" : unused;
+    }
     // All probes that are kept here.
     std::map<FileId, ebpf::UprobeSet> remove_all();
     // A library could not be attached to; `reason` is a word for a label.

@@ -33,7 +33,7 @@ std::function<std::optional<std::string>(const discovery::Library &)> exclusion(
         if (builds.empty() || library.readable() < 0) {
             return std::nullopt;
         }
-        const auto elf = symbols::ElfFile::open(library.readable());
+        const auto elf = symbols::ElfFile::open(library.readable(), library.limits);
         const auto build = elf ? elf->build_id() : std::nullopt;
         if (build && std::ranges::find(builds, *build) != builds.end()) {
             return "discovery.exclude has its build id";

@@ -90,7 +90,7 @@ discovery::Attacher::Examined FunctionsAttacher::examine(const discovery::Librar
 }
 
 Result<Selection> FunctionsAttacher::select(const discovery::Library &library) {
-    auto elf = symbols::ElfFile::open(library.readable());
+    auto elf = symbols::ElfFile::open(library.readable(), library.limits);
     if (!elf) {
         return tl::unexpected(elf.error());
     }
@@ -177,7 +177,7 @@ Result<> FunctionsAttacher::change(const discovery::Library &library,
 
 void FunctionsAttacher::detach(const FileId &id, bool is_changed) {
     files_.detach(id, is_changed ? AttachedFiles::Reason::changed : AttachedFiles::Reason::unused);
-    (void)attached_.remove(id);
+    (void)attached_.remove(id, AttachedLibraries::reason(is_changed));
     debug_files_.forget(id);
 }
 

@@ -38,7 +38,7 @@ Result<> TorchAttacher::attach(const discovery::Library &library) {
 }
 
 void TorchAttacher::detach(const FileId &id, bool is_changed) {
-    if (auto probes = attached_.remove(id)) {
+    if (auto probes = attached_.remove(id, AttachedLibraries::reason(is_changed))) {
         detacher_.detach({.file = id, .probes = *std::move(probes), .is_changed = is_changed});
     }
 }

@@ -26,7 +26,7 @@ struct TorchPrograms::Loaded {
 namespace {
 
 Result<std::vector<ebpf::AttachPoint>> find_points(const discovery::Library &library) {
-    const auto elf = symbols::ElfFile::open(library.readable());
+    const auto elf = symbols::ElfFile::open(library.readable(), library.limits);
     if (!elf) {
         return tl::unexpected(elf.error());
     }

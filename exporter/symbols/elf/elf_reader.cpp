@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <ctime>
 #include <string>
+
+#include "exporter/system/machine.h"
 
 namespace gpusnoop::symbols {
 namespace {
@@ -16,6 +19,9 @@ constexpr std::uint64_t steps_per_look = 65'536;
 Result<> ElfReader::check_deadline() const {
     if (std::chrono::steady_clock::now() >= expires_) {
         return fail("reading it takes too long", ETIMEDOUT);
+    }
+    if (limits_.cpu_until && now_on(CLOCK_THREAD_CPUTIME_ID) >= *limits_.cpu_until) {
+        return fail("reading it takes too much CPU time", ETIMEDOUT);
     }
     return {};
 }

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -22,6 +23,8 @@ struct ElfLimits {
     std::uint64_t max_string_table = std::uint64_t{256} << 20;  // bytes of one string table
     std::uint64_t max_symbols = 10'000'000;                     // entries of one symbol table
     std::chrono::steady_clock::duration deadline = std::chrono::seconds(2);
+    // For all calls together, on the calling thread's CPU clock (CLOCK_THREAD_CPUTIME_ID).
+    std::optional<std::chrono::nanoseconds> cpu_until = {};
 };
 
 // True if [offset, offset + size) lies inside [0, limit); safe for any values.

@@ -4,6 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "bpf/cuda/functions.h"
 #include "bpf/lib/cost.h"
@@ -216,5 +217,25 @@ TEST_CASE("of the ways in which a process has the runtime, the first of these is
         record.head.function = CUDA_NO_FUNCTION;
         bench.calls(record);
         CHECK(linkage(bench) == "unknown");
+    }
+}
+
+TEST_CASE("functions that give memory are told from those that take it back") {
+    std::set<std::string_view> giving;
+    for (const CudaFunction &function : cuda_functions()) {
+        if (allocates(function.cookie)) {
+            giving.insert(function.name);
+        }
+    }
+    for (const auto *name :
+         {"cudaMalloc", "cudaMallocAsync", "cudaMallocManaged", "cudaMallocPitch", "cudaMalloc3D",
+          "cudaHostAlloc", "cuMemAlloc", "cuMemCreate", "cuMemMap", "cuMemAllocFromPoolAsync"}) {
+        CAPTURE(name);
+        CHECK(giving.contains(name));
+    }
+    for (const auto *name : {"cudaFree", "cudaFreeAsync", "cudaFreeHost", "cuMemFree", "cuMemUnmap",
+                             "cudaDeviceReset", "cuCtxDestroy", "cudaLaunchKernel"}) {
+        CAPTURE(name);
+        CHECK_FALSE(giving.contains(name));
     }
 }

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "exporter/symbols/elf/elf_file.h"
+#include "exporter/system/machine.h"
 #include "tests/unit/symbols/elf/elf_image.h"
 #include "tests/unit/symbols/elf/elf_questions.h"
 
@@ -51,6 +52,11 @@ TEST_CASE("limits are kept", "[elf_file]") {
     limits = {};
     limits.deadline = std::chrono::steady_clock::duration(0);
     CHECK(find_one(image, limits).error().code == ETIMEDOUT);
+    limits = {};
+    limits.cpu_until = now_on(CLOCK_THREAD_CPUTIME_ID);
+    CHECK(find_one(image, limits).error().message == "reading it takes too much CPU time");
+    limits.cpu_until = now_on(CLOCK_THREAD_CPUTIME_ID) + std::chrono::minutes(1);
+    CHECK(find_one(image, limits));
     limits = {};
     limits.max_symbols = 1;
     CHECK_FALSE(find_one(image, limits));
