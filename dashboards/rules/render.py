@@ -62,7 +62,7 @@ def number_of(value):
 
 KNOWN = "1h"
 # After a failed scrape a series has no value until the next one. An alert that waits must not begin anew for that.
-LATELY = "5m"
+LATELY = "4m"
 # The labels that say which program it is, on every family of a probe.
 PROGRAM = "comm, script, container_id, slurm_job_id"
 WHO = ("{{ $labels.comm }}{{ with $labels.script }} {{ . }}{{ end }}{{ with $labels.slurm_job_id }} (Slurm job {{ . }}){{ end }}"
