@@ -156,14 +156,16 @@ esac
 case $label in
 all)
     # The tests of the release trace the machine, one at a time, and mostly wait. What the benchmarks' test runs, which is
-    # one of the last, is built beside them. The guests use the CPU time that this leaves, then the other builds and their
-    # tests.
+    # one of the last, is built beside them, then the guests run, and with the CPU time that is left the other builds and
+    # their tests.
     beside_release() {
         local result=0 sanitizer
         timed "build of benchmarks" cmake --build --preset "$preset" --parallel "$jobs" --target bench bpf_architectures \
             bench_bpf_architectures >"$logs/bench-build.log" 2>&1 || { tail -n 40 "$logs/bench-build.log" && return 1; }
+        # One guest after the other: two would take both CPUs from the release tests. Not niced: a starved guest's
+        # tests fail.
+        label=vm jobs=1 timed guests tests_of release >"$logs/guest-tests.log" 2>&1 || result=1
         renice -n 19 "$$" >/dev/null
-        label=vm timed guests tests_of release >"$logs/guest-tests.log" 2>&1 || result=1
         build_others >"$logs/other-builds.log" 2>&1 || { tail -n 40 "$logs/other-builds.log" && return 1; }
         for sanitizer in $sanitizers; do
             timed "$sanitizer-tests" tests_of "$sanitizer" >"$logs/$sanitizer-tests.log" 2>&1 || result=1
