@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -143,15 +144,24 @@ TEST_CASE("a thread that becomes a launching one keeps its waits", "[kernel]") {
         return exporter.scrape().has("gpusnoop_host_launch_thread_seconds_total",
                                      {{"comm", "becomes"}});
     });
+    const auto began = std::chrono::steady_clock::now();
     process.signal(SIGUSR1);
     process.wait_for_output("waiting 3");
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     const Page page = exporter.scrape();
     INFO(process.output());
-    CHECK(is_near(blocked(page, "becomes", "gpu", "pipe"), 0.35));
-    CHECK(is_near(blocked(page, "becomes", "gpu", "socket"), 0.05));
-    CHECK(is_near(page.sum("gpusnoop_host_launch_thread_seconds_total",
-                           {{"comm", "becomes"}, {"state", "pipe"}}),
-                  0.2));
+    // On a busy machine each wait is longer than it was to be. The program has noted the last one,
+    // with the end of the thread that ended it.
+    const double as_launching = page.sum("gpusnoop_host_launch_thread_seconds_total",
+                                         {{"comm", "becomes"}, {"state", "pipe"}});
+    const double in_pipes = blocked(page, "becomes", "gpu", "pipe");
+    const double in_sockets = blocked(page, "becomes", "gpu", "socket");
+    CAPTURE(as_launching, in_pipes, in_sockets);
+    CHECK(as_launching >= 0.98 * 0.2 - slack());
+    CHECK(as_launching <= notes_in(process.output()).spent.at({"host", "pipe"}) + slack());
+    CHECK(in_pipes - as_launching >= 0.98 * 0.15 - slack());
+    CHECK(in_sockets >= 0.98 * 0.05 - slack());
+    CHECK(in_pipes + in_sockets <= took.count() + slack());
     finish(exporter, process);
 }
 
