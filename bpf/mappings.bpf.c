@@ -107,7 +107,7 @@ int mapping_list(struct bpf_iter__task_vma *context)
 /* The threads that return through the kernel's code for return probes, of any tool: the address on
  * their stacks is not the program's. */
 SEC("iter/task")
-int probed_threads(struct bpf_iter__task *context)
+int mapping_threads(struct bpf_iter__task *context)
 {
 	struct task_struct *task = context->task;
 	struct probed_thread_record record;

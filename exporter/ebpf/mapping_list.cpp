@@ -135,7 +135,7 @@ Result<std::vector<Mapping>> MappingList::read(std::uint32_t tgid) {
 Result<std::size_t> MappingList::threads_in_probed_calls(std::uint32_t tgid) {
     program_->skeleton->bss->only_tgid = static_cast<int>(tgid);
     const auto link =
-        link_iterator_of(bpf_program__fd(program_->skeleton->progs.probed_threads), tgid);
+        link_iterator_of(bpf_program__fd(program_->skeleton->progs.mapping_threads), tgid);
     if (!link) {
         return fail_in("list threads in calls", link.error());
     }
