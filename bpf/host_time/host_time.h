@@ -223,16 +223,19 @@ struct host_thread_record {
 	struct host_process process;
 	__u64 since_ns; /* its first submission */
 	__u64 open_ns;	/* how long it has been off the CPU; 0: it is on one */
+	__u64 call_ns;	/* how long it has been inside of its CUDA call; 0: it is in none */
 	__u32 tid;
-	__u32 cpu;     /* where it runs, or ran last */
-	__u16 state;   /* enum host_state, of that time */
-	__u16 phase;   /* enum host_phase */
-	__s32 device;  /* as in struct host_device_key */
-	char comm[16]; /* of the thread */
+	__u32 cpu;	/* where it runs, or ran last */
+	__u16 state;	/* enum host_state, of that time */
+	__u16 phase;	/* enum host_phase */
+	__s32 device;	/* as in struct host_device_key */
+	char comm[16];	/* of the thread */
+	__u32 function; /* of its CUDA call, as in the records of `cuda` */
+	__u32 reserved;
 	struct host_times times;
 	struct host_device_times of_device; /* that it had not before for another device */
 };
 WIRE_SIZE(struct host_thread_record,
-	  16 + 8 + 8 + 16 + 16 + sizeof(struct host_times) + sizeof(struct host_device_times));
+	  16 + 24 + 16 + 16 + 8 + sizeof(struct host_times) + sizeof(struct host_device_times));
 
 #endif

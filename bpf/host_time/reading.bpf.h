@@ -132,6 +132,7 @@ static __always_inline void add_calls(struct host_thread_record *record,
 {
 	const struct call *call = &thread->open.call[0];
 	__u64 began_ns;
+	__u32 function;
 	__u32 phase;
 
 	bpf_probe_read_kernel(record->times.call_ns, sizeof(record->times.call_ns),
@@ -139,13 +140,17 @@ static __always_inline void add_calls(struct host_thread_record *record,
 	barrier();
 	began_ns = *(volatile __u64 *)&call->started_ns;
 	phase = CUDA_COOKIE_PHASE(call->function);
+	function = CUDA_COOKIE_FUNCTION(call->function);
 	barrier();
 	if (!*(volatile __u64 *)&thread->open.depth || !began_ns ||
 	    *(volatile __u64 *)&call->started_ns != began_ns || phase >= HOST_PHASE_COUNT)
 		return;
+	record->phase = phase;
+	record->function = function;
+	if (now_ns > began_ns)
+		record->call_ns = now_ns - began_ns;
 	if (began_ns < record->since_ns)
 		began_ns = record->since_ns;
-	record->phase = phase;
 	if (now_ns > began_ns)
 		record->times.call_ns[phase] += now_ns - began_ns;
 }
@@ -158,6 +163,9 @@ static __always_inline void fill_thread(struct host_thread_record *record, struc
 	record->process = reading->account.process;
 	record->since_ns = reading->account.since_ns;
 	record->open_ns = 0;
+	record->call_ns = 0;
+	record->function = 0;
+	record->reserved = 0;
 	record->tid = task->pid;
 	record->cpu = task->se.cfs_rq->rq->cpu;
 	record->state = HOST_STATE_running;

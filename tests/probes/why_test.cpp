@@ -3,9 +3,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/harness/cpu_cgroup.h"
@@ -162,6 +164,26 @@ TEST_CASE("why says what limits a program that the GPU does not wait for", "[ker
         process.signal(SIGUSR1);
         check_conclusion(exporter, process, key, sentence);
     }
+}
+
+TEST_CASE("why and the page say that a call hangs, and which", "[kernel]") {
+    require_bpf();
+    const Exporter exporter("host: {read_interval: 1s, time: {enabled: true}}\n");
+    const Process process =
+        why_start(exporter, "why_hangs", {"launch", "inside", "synchronize", "sleep", "60000"});
+    process.signal(SIGUSR1);
+    std::this_thread::sleep_for(std::chrono::seconds(6));
+    const Json one = explained(exporter, process);
+    CAPTURE(one.dump());
+    CHECK(one.at("conclusion") == "hangs");
+    CHECK(one.at("call").at("function") == "cudaDeviceSynchronize");
+    CHECK(one.at("call").at("age_seconds") > 5);
+    CHECK(one.at("call").at("age_seconds") < 60);
+    const std::string sentence =
+        "It hangs: the launching thread has been inside cudaDeviceSynchronize for ";
+    CHECK(one.at("sentence").get<std::string>().starts_with(sentence));
+    eventually("the page says that it hangs",
+               [&] { return http(exporter.port(), "/").body.find(sentence) != std::string::npos; });
 }
 
 TEST_CASE("why says that neighbours have the CPU", "[kernel]") {

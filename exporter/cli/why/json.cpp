@@ -31,6 +31,7 @@ Json to_json(const Finding &finding) {
     json["starved_share"] = conclusion.starved;
     json["launch_gaps"] = probes::to_json(process.times.gaps);
     json["workers"] = probes::to_json(process.times.workers);
+    json["call"] = probes::to_json(process.times.call);
     return json;
 }
 

@@ -83,6 +83,13 @@ probes::WorkerTimes workers_of(const Json &json) {
     return workers;
 }
 
+std::optional<probes::CurrentCall> call_of(const Json &json) {
+    return json.is_null()
+               ? std::nullopt
+               : std::optional(probes::CurrentCall{.function = text_of(json, "function"),
+                                                   .age_ns = nanoseconds(json.at("age_seconds"))});
+}
+
 Process process_of(const Json &json) {
     Process process;
     process.pid = json.at("pid").get<std::uint32_t>();
@@ -94,7 +101,8 @@ Process process_of(const Json &json) {
                      .user = text_of(json, "user")};
     process.times = {.cells = cells_of(json.at("seconds")),
                      .gaps = gaps_of(json.at("launch_gaps")),
-                     .workers = workers_of(json.at("workers"))};
+                     .workers = workers_of(json.at("workers")),
+                     .call = call_of(json.at("call"))};
     return process;
 }
 

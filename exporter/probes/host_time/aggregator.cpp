@@ -61,6 +61,10 @@ std::map<ProcessKey, HostTimeSum> sums_of(const HostTimeReading &reading) {
         add_up(of_device, thread.of_device);
         of_device.node_ns[std::min(node, last_node)] += open_run(thread.times);
         sum.threads++;
+        if (thread.call_ns > sum.call_ns) {
+            sum.call_ns = thread.call_ns;
+            sum.function = static_cast<std::uint16_t>(thread.function);
+        }
     }
     return sums;
 }
@@ -99,6 +103,11 @@ void HostTimeAggregator::on_reading(const HostTimeReading &reading) {
 void HostTimeAggregator::count(Process &process, const HostTimeSum &sum) {
     count_cells(process, sum.times);
     count_devices(process, sum);
+    process.call.reset();
+    if (function_name_ != nullptr && sum.call_ns > 0) {
+        process.call = {.function = std::string(function_name_(sum.function)),
+                        .age_ns = sum.call_ns};
+    }
     gap_records_ += grown(sum.times.gap_records, process.gap_records);
     gap_records_lost_ += grown(sum.times.gap_records_lost, process.gap_records_lost);
 }

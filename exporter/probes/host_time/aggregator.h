@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bpf/host_time/host_time.h"
+#include "exporter/probes/frame/cuda_facts.h"
 #include "exporter/probes/frame/process_table.h"
 #include "exporter/probes/host_time/cells.h"
 #include "exporter/probes/host_time/gaps.h"
@@ -48,6 +49,9 @@ struct HostTimeSum {
     // By device; with what they run on a CPU that they have not left yet.
     std::map<std::int32_t, host_device_times> devices;
     std::uint32_t threads = 0;
+    // Of the oldest call that one of them is inside of.
+    std::uint64_t call_ns = 0;  // 0: none
+    std::uint16_t function = 0;
 };
 
 // TimeMaps::gpu_name.
@@ -59,6 +63,8 @@ public:
 
     // Before the first reading. Without it, no GPU has a name.
     void name_gpus(GpuName gpu_name) { gpu_name_ = std::move(gpu_name); }
+    // The same. Without it, no process has a current call.
+    void name_functions(CudaFunctionName function_name) { function_name_ = function_name; }
 
     // Counts what is new since the last reading. What it has counted never falls.
     void on_reading(const HostTimeReading &reading);
@@ -70,7 +76,8 @@ public:
             if (process.cells.wall_ns() > 0) {
                 use(process, {.cells = process.cells,
                               .gaps = process.gaps(),
-                              .workers = workers_of(process.key.tgid)});
+                              .workers = workers_of(process.key.tgid),
+                              .call = process.call});
             }
         });
     }
@@ -103,6 +110,7 @@ private:
         Slots slots;
         std::map<std::int32_t, Device> devices;
         HostWaits::Counted waits;
+        std::optional<CurrentCall> call;
         std::uint32_t root = 0;  // of a worker
         std::uint64_t gap_records = 0;
         std::uint64_t gap_records_lost = 0;
@@ -127,6 +135,7 @@ private:
     void show_threads(const std::map<ProcessKey, HostTimeSum> &sums);
 
     GpuName gpu_name_;
+    CudaFunctionName function_name_ = nullptr;
     series::FamilySet families_;
     HostTimeFamilies of_ = make_host_time_families(families_);
     ProcessTable<Process> processes_;

@@ -132,6 +132,11 @@ bool has_launched(const ProcessTimes &times) {
     return times.gaps.gaps() > 0 || has_time(HOST_launch) || has_time(HOST_copy);
 }
 
+bool is_hanging(const ProcessTimes &times, std::uint64_t elapsed_ns) {
+    return times.call && times.call->age_ns >= std::max(elapsed_ns, least_hang_ns) &&
+           times.gaps.gaps() == 0;
+}
+
 // The wait for the GPU is the limit if it is half of the time, or twice as long as anything else
 // and as what the GPU waited: the host need not be behind all the time to be what one should look
 // at.
@@ -186,6 +191,10 @@ std::optional<Conclusion> conclude(const ProcessTimes &times, std::uint64_t elap
     const std::uint64_t wall = times.cells.wall_ns() - idle;
     if (wall == 0) {
         return std::nullopt;
+    }
+    if (is_hanging(times, elapsed_ns)) {
+        return Conclusion{
+            .limit = HostLimit::hangs, .share = 1, .idle_ns = idle, .call = *times.call};
     }
     Spent spent = spent_in(times.cells);
     Conclusion conclusion{.idle_ns = idle};

@@ -13,7 +13,7 @@
 namespace gpusnoop::probes {
 
 // What a launching thread's time is spent on. Each cell of phase and state is one of these, but for
-// the last.
+// the last two.
 enum class HostLimit : std::uint8_t {
     gpu,           // waits for it
     launches,      // inside of these, as of the following three
@@ -34,9 +34,13 @@ enum class HostLimit : std::uint8_t {
     throttled,  // anywhere
     no_cpu,
     stolen,
-    idle,  // blocked, and nothing was launched
+    idle,   // blocked, and nothing was launched
+    hangs,  // one call took all of the time, and nothing was launched
 };
-inline constexpr std::size_t host_limits = static_cast<std::size_t>(HostLimit::idle) + 1;
+inline constexpr std::size_t host_limits = static_cast<std::size_t>(HostLimit::hangs) + 1;
+
+// A call hangs from this age on, if it has taken all of the time that is looked at.
+inline constexpr std::uint64_t least_hang_ns = 5'000'000'000;
 
 [[nodiscard]] HostLimit limit_of(std::uint32_t phase, std::uint32_t state);
 // "gpu", "memory_calls": for programs.
@@ -56,6 +60,7 @@ struct Conclusion {
     double starved = 0;  // 0 to 1
     std::optional<std::uint32_t> starved_state{};
     bool starved_all_streams = true;
+    CurrentCall call{};  // that hangs
 };
 
 // Of the times of a process in so much wall time. Nothing: its threads had no time.

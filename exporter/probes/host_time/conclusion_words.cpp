@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 
+#include "exporter/base/quantity_text.h"
+#include "exporter/base/seconds.h"
 #include "exporter/probes/host_time/calls.h"
 #include "exporter/probes/host_time/conclusion.h"
 
@@ -13,7 +15,8 @@ namespace {
 
 struct Words {
     std::string_view key;
-    std::string_view sentence;  // with the share of the time and the state
+    // With the share of the time, the state, and the call that hangs and its age.
+    std::string_view sentence;
     std::string_view advice;
 };
 
@@ -107,6 +110,12 @@ constexpr std::array<Words, host_limits> all_words = {{
      "A notebook or a server that waits for input looks like this. If it should work, what it "
      "waits for is late or hangs: its stacks (py-spy dump, /proc/PID/task/TID/stack) say what that "
      "is."},
+    {"hangs",
+     "It hangs: the launching thread has been inside {2} for {3}, and the program has launched "
+     "nothing in that time.",
+     "Run gpusnoop_exporter trace --in-flight: it shows the call with its stack, and the NCCL "
+     "operations that wait for other ranks. If the GPU is busy (nvidia-smi), one piece of its work "
+     "takes this long."},
 }};
 
 const Words &words_of(HostLimit limit) {
@@ -127,7 +136,8 @@ std::string_view key_of(HostLimit limit) {
 std::string sentence_of(const Conclusion &conclusion) {
     std::string sentence =
         fmt::format(fmt::runtime(words_of(conclusion.limit).sentence),
-                    percent_text(conclusion.share), host_state_name(conclusion.state));
+                    percent_text(conclusion.share), host_state_name(conclusion.state),
+                    conclusion.call.function, age_text(in_seconds(conclusion.call.age_ns)));
     constexpr double least = 0.005;
     if (conclusion.starved >= least) {
         sentence += fmt::format(" The host kept {} waiting {} of the time",

@@ -6,8 +6,6 @@
 #include <limits>
 #include <utility>
 
-#include "exporter/probes/host_time/conclusion.h"
-
 namespace gpusnoop::probes {
 
 using std::chrono::nanoseconds;
@@ -19,8 +17,11 @@ void RecentTimes::on_reading(const HostTimeAggregator &aggregator, nanoseconds n
         const Mark mark{.at = now, .times = times};
         const auto known = processes_.find(identity.key);
         Process process = known == processes_.end()
-                              ? Process{.older = mark, .newer = mark, .now = {}}
+                              ? Process{.older = mark, .newer = mark, .quiet = mark, .now = mark}
                               : known->second;
+        if (times.gaps.gaps() != process.now.times.gaps.gaps()) {
+            process.quiet = mark;
+        }
         process.now = mark;
         if (now - process.newer.at >= age) {
             process.older = std::exchange(process.newer, mark);
@@ -30,21 +31,31 @@ void RecentTimes::on_reading(const HostTimeAggregator &aggregator, nanoseconds n
     processes_ = std::move(processes);
 }
 
+// A call hangs long before the last minute or two have nothing else.
+RecentTimes::Window RecentTimes::window_of(const Process &process) {
+    const auto since = [&](const Mark &mark) {
+        Window window{.elapsed = process.now.at - mark.at, .conclusion = {}};
+        window.conclusion = conclude(process.now.times.since(mark.times),
+                                     static_cast<std::uint64_t>(window.elapsed.count()));
+        return window;
+    };
+    const Window quiet = since(process.quiet);
+    return quiet.conclusion && quiet.conclusion->limit == HostLimit::hangs ? quiet
+                                                                           : since(process.older);
+}
+
 // The last process with this id is the one that runs.
 std::optional<std::string> RecentTimes::sentence_of(std::uint32_t pid) const {
     const auto after = processes_.upper_bound({pid, std::numeric_limits<std::uint64_t>::max()});
     if (after == processes_.begin() || std::prev(after)->first.tgid != pid) {
         return std::nullopt;
     }
-    const Process &process = std::prev(after)->second;
-    const nanoseconds elapsed = process.now.at - process.older.at;
-    const auto conclusion = conclude(process.now.times.since(process.older.times),
-                                     static_cast<std::uint64_t>(elapsed.count()));
-    return conclusion ? std::optional(
-                            fmt::format("In the last {} s: {}",
-                                        std::chrono::round<std::chrono::seconds>(elapsed).count(),
-                                        probes::sentence_of(*conclusion)))
-                      : std::nullopt;
+    const Window window = window_of(std::prev(after)->second);
+    return window.conclusion ? std::optional(fmt::format(
+                                   "In the last {} s: {}",
+                                   std::chrono::round<std::chrono::seconds>(window.elapsed).count(),
+                                   probes::sentence_of(*window.conclusion)))
+                             : std::nullopt;
 }
 
 }  // namespace gpusnoop::probes

@@ -9,6 +9,7 @@
 
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/host_time/aggregator.h"
+#include "exporter/probes/host_time/conclusion.h"
 #include "exporter/probes/host_time/process_times.h"
 
 namespace gpusnoop::probes {
@@ -31,8 +32,15 @@ private:
     struct Process {
         Mark older;
         Mark newer;
+        Mark quiet;  // the first one with all that it has launched
         Mark now;
     };
+    struct Window {
+        std::chrono::nanoseconds elapsed{};
+        std::optional<Conclusion> conclusion;
+    };
+    [[nodiscard]] static Window window_of(const Process &process);
+
     std::map<ProcessKey, Process> processes_;
 };
 

@@ -62,6 +62,7 @@ Json to_json(const ThreadsState::Process &process, std::size_t threads) {
     json["seconds"] = to_json(process.times.cells);
     json["launch_gaps"] = to_json(process.times.gaps);
     json["workers"] = to_json(process.times.workers);
+    json["call"] = to_json(process.times.call);
     return json;
 }
 

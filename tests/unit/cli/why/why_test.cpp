@@ -30,7 +30,8 @@ Json process(std::uint32_t pid, const std::string &comm, const Json &seconds) {
             {"wall_seconds", 1.0},
             {"seconds", seconds},
             {"launch_gaps", Json::object()},
-            {"workers", no_workers}};
+            {"workers", no_workers},
+            {"call", nullptr}};
 }
 
 Times times_of(double elapsed, const std::vector<Json> &processes) {
@@ -169,6 +170,24 @@ TEST_CASE("why says what the workers of a process wait for") {
     CHECK_THAT(said(), !ContainsSubstring("Its 2 workers"));
     loads["workers"] = {{"processes", 2}, {"seconds", {{"file", -1}}}};
     CHECK_FALSE(parse_times(Json{{"elapsed_seconds", 1}, {"processes", {loads}}}.dump()));
+}
+
+TEST_CASE("why names the call that hangs, and what to run next") {
+    Json stuck = process(7, "a", {{"wait", {{"running", 10.0}}}});
+    const Times before = times_of(10, {stuck});
+    stuck["seconds"]["wait"]["running"] = 20.0;
+    stuck["call"] = {{"function", "cudaDeviceSynchronize\x1b[2J"}, {"age_seconds", 98.2}};
+    const Times now = times_of(20, {stuck});
+    CHECK_THAT(
+        text(before, now),
+        ContainsSubstring("a (pid 7), 10.0 s of its launching thread:\nIt hangs: the launching "
+                          "thread has been inside cudaDeviceSynchronize\uFFFD[2J for 1m 38s, ") &&
+            ContainsSubstring("\nRun gpusnoop_exporter trace --in-flight: "));
+    const Json one = Json::parse(report_json(*report_of(before, now, "*"))).at("processes").at(0);
+    CHECK(one.at("conclusion") == "hangs");
+    CHECK(one.at("call").at("age_seconds") == 98.2);
+    stuck["call"]["age_seconds"] = -1;
+    CHECK_FALSE(parse_times(Json{{"elapsed_seconds", 1}, {"processes", {stuck}}}.dump()));
 }
 
 TEST_CASE("why does not compare an exporter with the one before its restart") {

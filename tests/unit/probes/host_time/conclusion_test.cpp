@@ -142,9 +142,12 @@ TEST_CASE("every limit has a key of its own, a sentence and an advice") {
     for (std::size_t i = 0; i < host_limits; i++) {
         const auto limit = static_cast<HostLimit>(i);
         keys.insert(key_of(limit));
-        const std::string sentence = sentence_of({.limit = limit, .share = 0.5});
+        const CurrentCall call = {.function = "cudaDeviceSynchronize", .age_ns = 38'200'000'000};
+        const std::string sentence = sentence_of({.limit = limit, .share = 0.5, .call = call});
         CAPTURE(sentence);
-        CHECK_THAT(sentence, ContainsSubstring("50 % of the time"));
+        CHECK_THAT(sentence, ContainsSubstring(limit == HostLimit::hangs
+                                                   ? "inside cudaDeviceSynchronize for 38.2s"
+                                                   : "50 % of the time"));
         CHECK(sentence.ends_with("."));
         CHECK(advice_of(limit).ends_with("."));
         CHECK(sentence.find('{') == std::string::npos);
@@ -155,7 +158,8 @@ TEST_CASE("every limit has a key of its own, a sentence and an advice") {
                                                  .state = HOST_STATE_page_fault,
                                                  .starved = 1,
                                                  .starved_state = HOST_STATE_page_fault,
-                                                 .starved_all_streams = false});
+                                                 .starved_all_streams = false,
+                                                 .call = call});
         CHECK(longest.size() <= max_limit_bytes);
     }
     CHECK(keys.size() == host_limits);
@@ -311,4 +315,36 @@ TEST_CASE("a program that launches nothing and is blocked is idle") {
         CHECK(key_of(conclude(times_of({{HOST_host, state, 100}}), 100)->limit) == key);
     }
     CHECK(key_of(conclude(times_of({{HOST_wait, HOST_STATE_poll, 100}}), 100)->limit) == "gpu");
+}
+
+TEST_CASE("a call that takes all of the time hangs if nothing was launched meanwhile") {
+    constexpr std::uint64_t second = 1'000'000'000;
+    const auto times_in = [](std::uint32_t phase, std::uint64_t age) {
+        ProcessTimes times = times_of({{phase, HOST_STATE_running, 10 * second}});
+        times.call = {.function = "cudaDeviceSynchronize", .age_ns = age};
+        return times;
+    };
+    const auto conclusion = conclude(times_in(HOST_wait, 38 * second), 10 * second);
+    CHECK(key_of(conclusion->limit) == "hangs");
+    CHECK(is_near(conclusion->share, 1));
+    CHECK(sentence_of(*conclusion) ==
+          "It hangs: the launching thread has been inside cudaDeviceSynchronize for 38.0s, and the "
+          "program has launched nothing in that time.");
+    CHECK_THAT(std::string(advice_of(conclusion->limit)),
+               ContainsSubstring("gpusnoop_exporter trace --in-flight"));
+    // In any call, also in a launch.
+    for (const std::uint32_t phase : {HOST_launch, HOST_copy, HOST_memory, HOST_other}) {
+        CHECK(key_of(conclude(times_in(phase, 38 * second), 10 * second)->limit) == "hangs");
+    }
+    // The call began in between, or it is young.
+    CHECK(key_of(conclude(times_in(HOST_wait, 9 * second), 10 * second)->limit) == "gpu");
+    CHECK(key_of(conclude(times_in(HOST_wait, 4 * second), second)->limit) == "gpu");
+    CHECK(key_of(conclude(times_in(HOST_wait, 5 * second), second)->limit) == "hangs");
+    // Another thread launches, and the first one has returned.
+    ProcessTimes launched = times_in(HOST_wait, 38 * second);
+    launched.gaps.by_drain[HOST_DRAIN_none].gaps = 1;
+    CHECK(key_of(conclude(launched, 10 * second)->limit) == "gpu");
+    ProcessTimes returned = times_in(HOST_wait, 38 * second);
+    returned.call.reset();
+    CHECK(key_of(conclude(returned, 10 * second)->limit) == "gpu");
 }

@@ -16,15 +16,24 @@ constexpr std::uint64_t second = 1'000'000'000;
 
 class Program {
 public:
+    Program() {
+        aggregator_.name_functions([](std::uint16_t number) {
+            return std::string_view(number == 3 ? "cudaDeviceSynchronize" : "");
+        });
+    }
+
     // A thread of the process that has been there for so long, and blocked for so much of it. It
-    // has launched something since, but for a thread that has become idle.
+    // has launched something since, but for a thread that has become idle; and it has been inside
+    // of a call for so long.
     void read(std::chrono::seconds wall, std::chrono::seconds in_pipe, std::uint64_t since = 1,
-              bool is_idle = false) {
+              bool is_idle = false, std::chrono::seconds in_call = 0s) {
         host_thread_record thread{};
         thread.process = {.since_ns = since, .tgid = 7, .reserved = 0};
         thread.times.wall_ns = static_cast<std::uint64_t>(wall.count()) * second;
         thread.times.off_ns[HOST_host][HOST_STATE_pipe] =
             static_cast<std::uint64_t>(in_pipe.count()) * second;
+        thread.call_ns = static_cast<std::uint64_t>(in_call.count()) * second;
+        thread.function = 3;
         thread.of_device.gaps[HOST_DRAIN_none][0] = launches_ += is_idle ? 0 : 1;
         HostTimeReading reading;
         reading.threads = {thread};
@@ -74,4 +83,21 @@ TEST_CASE("a process that has launched nothing in the last minutes is idle") {
     CHECK_THAT(*notebook.recent.sentence_of(7),
                StartsWith("In the last 70 s: It is idle: nothing was launched, and the launching "
                           "thread waited, mostly in the state pipe, 100 % of the time."));
+}
+
+TEST_CASE("a call that hangs is said long before it has taken all of the last minutes") {
+    Program program;
+    program.read(10s, 0s);
+    program.read(70s, 60s);
+    program.read(75s, 60s, 1, false, 1s);  // the last launch was before this
+    program.read(78s, 60s, 1, true, 4s);
+    CHECK_THAT(*program.recent.sentence_of(7), StartsWith("In the last 68 s: Data is the limit"));
+    program.read(80s, 60s, 1, true, 6s);
+    CHECK(*program.recent.sentence_of(7) ==
+          "In the last 5 s: It hangs: the launching thread has been inside cudaDeviceSynchronize "
+          "for 6.00s, and the program has launched nothing in that time.");
+    program.read(113s, 60s, 1, true, 39s);
+    CHECK_THAT(*program.recent.sentence_of(7), StartsWith("In the last 38 s: It hangs"));
+    program.read(118s, 60s, 1, false);
+    CHECK_THAT(*program.recent.sentence_of(7), StartsWith("In the last 108 s: Data is the limit"));
 }

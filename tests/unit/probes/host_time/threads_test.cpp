@@ -48,6 +48,9 @@ public:
         reading.threads = std::move(threads);
         reading.waits = std::move(workers);
         reading.nodes = {0, 3};
+        aggregator_.name_functions([](std::uint16_t number) {
+            return std::string_view(number == 3 ? "cudaFree" : "cudaMalloc");
+        });
         aggregator_.on_reading(reading);
         threads_.on_reading(reading);
     }
@@ -113,6 +116,24 @@ TEST_CASE("a launching thread is in the document with what it does and what it h
     one.cpu = 2;  // the node is not known
     node.read({one});
     CHECK(node.answer().at("threads").at(0).at("numa_node").is_null());
+}
+
+TEST_CASE("a process has the oldest call that one of its threads is inside of") {
+    auto one = host_time_thread_of(7, 71, 10, 1'000);
+    auto other = host_time_thread_of(7, 72, 20, 500);
+    one.call_ns = 250'000'000;
+    one.function = 3;
+    other.call_ns = 1'250'000'000;
+    other.function = 2;
+    Node node;
+    const auto call = [&] { return node.answer().at("processes").at(0).at("call"); };
+    node.read({one, other, host_time_thread_of(7, 73, 30, 500)});
+    CHECK(call() == Json{{"function", "cudaMalloc"}, {"age_seconds", 1.25}});
+    other.call_ns = 0;
+    node.read({one, other});
+    CHECK(call() == Json{{"function", "cudaFree"}, {"age_seconds", 0.25}});
+    node.read({}, {one, other});
+    CHECK(call().is_null());
 }
 
 TEST_CASE("a process has the launch gaps that its threads have ended") {
