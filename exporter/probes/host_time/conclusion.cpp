@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <numeric>
 
@@ -88,7 +89,42 @@ GapTimes::Sum starved_in(const ProcessTimes &times) {
     return starved;
 }
 
-void note_starvation(Conclusion &conclusion, const GapTimes::Sum &starved,
+using GapStates = std::array<std::uint64_t, HOST_GAP_STATES>;
+
+// What the threads did in gaps that are too short to be explained. A thread that is inside of no
+// submission and no wait is in a gap, so this is what they did outside of them, without what is
+// explained.
+GapStates done_in_short_gaps(const ProcessTimes &times, std::uint64_t idle_ns) {
+    GapStates done{};
+    std::ranges::copy(times.cells.ns[HOST_host], done.begin());
+    done[HOST_STATE_futex] -= idle_ns;
+    for (const host_phase phase : {HOST_memory, HOST_other}) {
+        const auto &states = times.cells.ns[phase];
+        done[HOST_GAP_CUDA_CALL] += std::accumulate(states.begin(), states.end(), std::uint64_t{0});
+    }
+    for (const GapTimes::Sum &explained : times.gaps.by_drain) {
+        std::ranges::transform(done, explained.state_ns, done.begin(), difference);
+    }
+    return done;
+}
+
+// The same gaps, with what was done in the short ones, in proportion.
+GapTimes::Sum with_short_gaps(GapTimes::Sum starved, const GapStates &done) {
+    const std::uint64_t all = std::accumulate(done.begin(), done.end(), std::uint64_t{0});
+    const std::uint64_t in_short = std::min(difference(starved.ns, starved.explained_ns()), all);
+    if (in_short > 0) {
+        const double part = static_cast<double>(in_short) / static_cast<double>(all);
+        std::ranges::transform(starved.state_ns, done, starved.state_ns.begin(),
+                               [&](std::uint64_t known, std::uint64_t ns) {
+                                   return known + static_cast<std::uint64_t>(
+                                                      std::llround(part * static_cast<double>(ns)));
+                               });
+    }
+    return starved;
+}
+
+// `all` are the same gaps, with what was done in the short ones.
+void note_starvation(Conclusion &conclusion, const GapTimes::Sum &starved, const GapStates &all,
                      std::uint64_t elapsed_ns) {
     if (elapsed_ns == 0) {
         return;
@@ -96,20 +132,20 @@ void note_starvation(Conclusion &conclusion, const GapTimes::Sum &starved,
     conclusion.starved =
         std::min(1.0, static_cast<double>(starved.ns) / static_cast<double>(elapsed_ns));
     if (starved.ns > 0 && starved.explained_ns() >= starved.ns / 2) {
-        const auto &states = starved.state_ns;
         conclusion.starved_state =
-            static_cast<std::uint32_t>(std::ranges::max_element(states) - states.begin());
+            static_cast<std::uint32_t>(std::ranges::max_element(all) - all.begin());
     }
 }
 
 // What is outside of gaps is as it was spent. The rest is what was done in the gaps: what the host
 // does while the GPU works costs nothing.
-ByLimit critical(const ByLimit &spent, const GapTimes::Sum &starved) {
+ByLimit critical(const HostCells &cells, const ByLimit &spent, const GapTimes::Sum &starved) {
     ByLimit critical{};
-    for (const HostLimit limit : {HostLimit::gpu, HostLimit::launches, HostLimit::copies}) {
-        of_limit(critical, limit) = of_limit(spent, limit);
-    }
+    of_limit(critical, HostLimit::gpu) = of_limit(spent, HostLimit::gpu);
     for (std::uint32_t state = 0; state < HOST_STATE_COUNT; state++) {
+        for (const host_phase phase : {HOST_launch, HOST_copy}) {
+            of_limit(critical, limit_of(phase, state)) += cells.ns[phase][state];
+        }
         of_limit(critical, limit_of(HOST_host, state)) += starved.state_ns[state];
     }
     const bool mostly_memory =
@@ -148,12 +184,12 @@ HostLimit largest_of(const ByLimit &spent, std::uint64_t wall, std::uint64_t sta
                : static_cast<HostLimit>(largest - spent.begin());
 }
 
-// If the gaps after waits explain more than a tenth of the time, they say what the GPU waits for.
-HostLimit limit_of(const ByLimit &spent, const GapTimes::Sum &starved, std::uint64_t wall,
-                   std::uint64_t elapsed) {
+// If the gaps after waits have more than a tenth of the time, they say what the GPU waits for.
+HostLimit limit_of(const HostCells &cells, const ByLimit &spent, const GapTimes::Sum &starved,
+                   std::uint64_t wall, std::uint64_t elapsed) {
     constexpr std::uint64_t least = 10;
     return starved.explained_ns() > elapsed / least
-               ? largest_of(critical(spent, starved), wall, starved.ns)
+               ? largest_of(critical(cells, spent, starved), wall, starved.ns)
                : largest_of(spent, wall, 0);
 }
 
@@ -200,10 +236,11 @@ std::optional<Conclusion> conclude(const ProcessTimes &times, std::uint64_t elap
     Conclusion conclusion{.idle_ns = idle};
     const std::uint64_t elapsed = std::min(wall, elapsed_ns);
     const GapTimes::Sum starved = starved_in(times);
-    note_starvation(conclusion, starved, elapsed);
+    const GapTimes::Sum all = with_short_gaps(starved, done_in_short_gaps(times, idle));
+    note_starvation(conclusion, starved, all.state_ns, elapsed);
     conclusion.starved_all_streams = times.gaps.by_drain[HOST_DRAIN_stream].ns == 0;
     of_limit(spent.ns, HostLimit::lock) -= idle;
-    conclusion.limit = limit_of(spent.ns, starved, wall, elapsed);
+    conclusion.limit = limit_of(times.cells, spent.ns, all, wall, elapsed);
     conclusion.share =
         static_cast<double>(of_limit(spent.ns, conclusion.limit)) / static_cast<double>(wall);
     const auto &states = of_limit(spent.in_state, conclusion.limit);

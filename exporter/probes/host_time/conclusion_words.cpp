@@ -127,6 +127,12 @@ std::string percent_text(double share) {
     return fmt::format("{:.0f} %", share * percent);
 }
 
+// The gaps are much shorter than what limits the program: a program that does not wait for the GPU
+// has none, however long the GPU has nothing to do.
+bool is_starved_unseen(const Conclusion &conclusion) {
+    return conclusion.limit != HostLimit::gpu && 2 * conclusion.starved < conclusion.share;
+}
+
 }  // namespace
 
 std::string_view key_of(HostLimit limit) {
@@ -140,12 +146,15 @@ std::string sentence_of(const Conclusion &conclusion) {
                     conclusion.call.function, age_text(in_seconds(conclusion.call.age_ns)));
     constexpr double least = 0.005;
     if (conclusion.starved >= least) {
-        sentence += fmt::format(" The host kept {} waiting {} of the time",
+        sentence += fmt::format(" The host kept {} waiting at least {} of the time",
                                 conclusion.starved_all_streams ? "the GPU" : "the GPU or a stream",
                                 percent_text(conclusion.starved));
         sentence += conclusion.starved_state
-                        ? fmt::format(", mostly in the state {}.",
+                        ? fmt::format(", mostly in the state {}",
                                       host_gap_state_name(*conclusion.starved_state))
+                        : "";
+        sentence += is_starved_unseen(conclusion)
+                        ? "; idle time of the GPU shows only after a wait for it."
                         : ".";
     }
     return sentence;

@@ -73,7 +73,7 @@ TEST_CASE("why explains what happened between two answers, with the conclusion f
     const Times now = times_of(1'010, {train});
     CHECK(text(before, now) ==
           R"(train.py (pid 42, Slurm job 4711), 10.0 s of its launching thread:
-Data is the limit: the launching thread waited for other processes, mostly in the state pipe, 23 % of the time. The host kept the GPU or a stream waiting 27 % of the time, mostly in the state pipe.
+Data is the limit: the launching thread waited for other processes, mostly in the state pipe, 23 % of the time. The host kept the GPU or a stream waiting at least 27 % of the time, mostly in the state pipe.
 )" + std::string(probes::advice_of(probes::HostLimit::data)) +
               R"(
   waiting for the GPU                 3.9 s   39 %   2.0 s running (it spins), 1.9 s poll
