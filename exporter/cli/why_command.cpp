@@ -18,7 +18,7 @@ const CLI::App *add_why(CLI::App &command, why::Options &options) {
     add_exporter(*why, options.address, options.access);
     auto *pid = why->add_option("--pid", options.pid, "Only this process.")
                     ->check(CLI::Range(1U, std::numeric_limits<std::uint32_t>::max()));
-    why->add_option("--comm", options.comm, "Only processes whose name matches this glob.")
+    why->add_option("--comm", options.comm, "Only programs whose name or script matches this glob.")
         ->excludes(pid);
     add_look_duration(*why, options.duration);
     why->add_option_function<std::string>(

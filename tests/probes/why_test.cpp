@@ -262,8 +262,14 @@ TEST_CASE("why says what is missing, and what is wrong with its command line", "
     CHECK_THAT(without.output, ContainsSubstring("host.time.enabled: true"));
     const Exporter exporter(why_enabled);
     const Finished nobody = why(exporter, {"--comm=why_nobody", "--duration=100ms"});
-    CHECK(nobody.code == 0);
-    CHECK_THAT(nobody.output, ContainsSubstring("No thread that launches work on a GPU"));
+    CHECK(nobody.code == 1);
+    CHECK_THAT(nobody.output, ContainsSubstring("nothing matches --comm=why_nobody: "));
+    const Finished no_pid = why(exporter, {"--pid=1", "--duration=100ms", "--format=json"});
+    CHECK(no_pid.code == 1);
+    CHECK_THAT(no_pid.output, ContainsSubstring("nothing matches --pid=1: ") &&
+                                  ContainsSubstring("\"processes\":[]"));
+    const Finished all = why(exporter, {"--duration=100ms"});
+    CHECK(all.code == 0);
     for (const std::vector<std::string> &wrong :
          {Steps{"--duration=1ms"}, Steps{"--duration=x"}, Steps{"--pid=0"}, Steps{"--format=xml"},
           Steps{"--pid=1", "--comm=a"}, Steps{"--address=ftp://x"}, Steps{"--rows=1"}}) {

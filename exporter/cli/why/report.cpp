@@ -5,16 +5,18 @@
 #include <utility>
 
 #include "exporter/base/glob.h"
+#include "exporter/cli/why/programs.h"
 
 namespace gpusnoop::why {
 
-Result<Report> report_of(const Times &before, const Times &now, const std::string &comm) {
+Result<Report> report_of(const Times &before, const Times &now, const std::string &name) {
     if (now.elapsed_ns <= before.elapsed_ns) {
         return fail("it was restarted in between: ask again");
     }
-    Report report{.elapsed_ns = now.elapsed_ns - before.elapsed_ns, .findings = {}};
+    Report report{
+        .elapsed_ns = now.elapsed_ns - before.elapsed_ns, .findings = {}, .is_of_all = name == "*"};
     for (const auto &[id, process] : now.processes) {
-        if (!matches_glob(comm, process.names.comm)) {
+        if (!matches_glob(name, process.names.comm) && !matches_glob(name, process.names.script)) {
             continue;
         }
         Finding finding{.process = process, .conclusion = {}};
@@ -26,9 +28,7 @@ Result<Report> report_of(const Times &before, const Times &now, const std::strin
             report.findings.push_back(std::move(finding));
         }
     }
-    std::ranges::stable_sort(report.findings, std::ranges::greater{}, [](const Finding &finding) {
-        return finding.process.times.cells.wall_ns();
-    });
+    std::ranges::stable_sort(report.findings, is_worse);
     return report;
 }
 

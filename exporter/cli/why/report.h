@@ -19,14 +19,16 @@ struct Finding {
 
 struct Report {
     std::uint64_t elapsed_ns = 0;
-    std::vector<Finding> findings;  // those with the most time first
+    std::vector<Finding> findings;  // the worst first
+    bool is_of_all = true;          // false: of processes that were asked for
 };
 
-// Fails if the second is of an exporter that was started since the first.
+// Of the processes whose name or script matches the glob. Fails if the second is of an exporter
+// that was started since the first.
 [[nodiscard]] Result<Report> report_of(const Times &before, const Times &now,
-                                       const std::string &comm);
+                                       const std::string &name);
 
-// For each process a sentence and a table.
+// For each program a sentence and a table of its worst process, and how many are not shown.
 [[nodiscard]] std::string report_text(const Report &report);
 // An object, in one line.
 [[nodiscard]] std::string report_json(const Report &report);

@@ -9,6 +9,7 @@
 
 #include "exporter/cli/why/gaps_text.h"
 #include "exporter/cli/why/numbers.h"
+#include "exporter/cli/why/programs.h"
 #include "exporter/cli/why/report.h"
 #include "exporter/cli/why/workers_text.h"
 #include "exporter/probes/host_time/calls.h"
@@ -162,19 +163,49 @@ std::string table_text(const Finding &finding, std::uint64_t wall_ns) {
     return text;
 }
 
-std::string name_of(const Process &process) {
+std::string counted(std::size_t number, std::string_view thing) {
+    return fmt::format("{} {}{}", number, thing, number == 1 ? "" : "s");
+}
+
+// "train.py (pid 42, the worst of 8 processes, Slurm job 4711)".
+std::string name_of(const Program &program) {
+    const Process &process = program.processes.front()->process;
     const auto &names = process.names;
-    return fmt::format("{} (pid {}{})", names.script.empty() ? names.comm : names.script,
+    const std::size_t processes = program.processes.size();
+    return fmt::format("{} (pid {}{}{})", names.script.empty() ? names.comm : names.script,
                        process.pid,
+                       processes == 1 ? "" : fmt::format(", the worst of {} processes", processes),
                        names.slurm_job_id.empty() ? "" : ", Slurm job " + names.slurm_job_id);
 }
 
-std::string finding_text(const Finding &finding, std::uint64_t elapsed_ns) {
+// "  Its 8 processes: 1 throttled, 7 gpu.", as they are ordered.
+std::string conclusions_text(const Program &program) {
+    std::vector<std::pair<std::string_view, std::size_t>> conclusions;
+    for (const Finding *const finding : program.processes) {
+        const std::string_view key = probes::key_of(finding->conclusion.limit);
+        const auto known = std::ranges::find(conclusions, key, [](auto &one) { return one.first; });
+        if (known == conclusions.end()) {
+            conclusions.emplace_back(key, 1);
+        } else {
+            known->second++;
+        }
+    }
+    std::string text;
+    for (const auto &[key, count] : conclusions) {
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, key);
+    }
+    return program.processes.size() == 1
+               ? ""
+               : fmt::format("  Its {} processes: {}.\n", program.processes.size(), text);
+}
+
+std::string program_text(const Program &program, std::uint64_t elapsed_ns) {
+    const Finding &finding = *program.processes.front();
     const Process &process = finding.process;
     const std::uint64_t idle = finding.conclusion.idle_ns;
     const std::uint64_t wall = process.times.cells.wall_ns() - idle;
     std::string text =
-        fmt::format("{}, {} of its {}:\n{}\n{}\n", name_of(process), seconds_text(wall, wall),
+        fmt::format("{}, {} of its {}:\n{}\n{}\n", name_of(program), seconds_text(wall, wall),
                     process.threads <= 1 ? "launching thread"
                                          : std::to_string(process.threads) + " launching threads",
                     sentence_of(finding.conclusion), advice_of(finding.conclusion.limit));
@@ -185,21 +216,37 @@ std::string finding_text(const Finding &finding, std::uint64_t elapsed_ns) {
     }
     text += gaps_text(process.times.gaps, std::min(wall, elapsed_ns));
     text += workers_text(process.times.workers, elapsed_ns);
-    return text;
+    return text + conclusions_text(program);
+}
+
+std::string not_shown_text(const Programs &programs) {
+    std::string text;
+    if (programs.over_limit > 0) {
+        text = counted(programs.over_limit, "more program");
+    }
+    if (programs.short_lived > 0) {
+        text += fmt::format("{}{} with less than {} of launching threads",
+                            text.empty() ? "" : ", and ", counted(programs.short_lived, "program"),
+                            seconds_text(programs.least_ns, programs.least_ns));
+    }
+    return text.empty()
+               ? ""
+               : "Not shown: " + text + ". To see one of them, name it: --comm=GLOB or --pid=N.\n";
 }
 
 }  // namespace
 
 std::string report_text(const Report &report) {
     if (report.findings.empty()) {
-        return "No thread that launches work on a GPU was seen: no such process has submitted any "
-               "since the exporter follows it.\n";
+        return "No process has launched work on a GPU since the exporter began to follow it.\n";
     }
+    const Programs programs = programs_of(report);
     std::string text;
-    for (const Finding &finding : report.findings) {
-        text += (text.empty() ? "" : "\n") + finding_text(finding, report.elapsed_ns);
+    for (const Program &program : programs.shown) {
+        text += (text.empty() ? "" : "\n") + program_text(program, report.elapsed_ns);
     }
-    return text;
+    const std::string not_shown = not_shown_text(programs);
+    return text + (text.empty() || not_shown.empty() ? "" : "\n") + not_shown;
 }
 
 }  // namespace gpusnoop::why

@@ -4,6 +4,7 @@
 #include <memory>
 #include <thread>
 
+#include "exporter/base/text.h"
 #include "exporter/cli/top/ask.h"
 #include "exporter/cli/top/client.h"
 #include "exporter/cli/why/report.h"
@@ -34,6 +35,14 @@ Result<Times> ask(top::Client &client, const Options &options) {
     return times ? std::move(times) : fail_in(options.address.text(), times.error());
 }
 
+Result<> nothing_matches(const Options &options) {
+    const std::string asked =
+        options.pid ? "--pid=" + std::to_string(*options.pid) : "--comm=" + options.comm;
+    return fail("nothing matches " + printable(asked) +
+                ": no process that launches work on a GPU has " +
+                (options.pid ? "this id" : "such a name or script"));
+}
+
 }  // namespace
 
 Result<> run(const Options &options) {
@@ -50,12 +59,19 @@ Result<> run(const Options &options) {
     if (!now) {
         return tl::unexpected(now.error());
     }
-    const auto report = report_of(*before, *now, options.comm);
+    auto report = report_of(*before, *now, options.comm);
     if (!report) {
         return fail_in(options.address.text(), report.error());
     }
-    std::fputs((options.json ? report_json(*report) : report_text(*report)).c_str(), stdout);
-    return std::fflush(stdout) == 0 ? Result<>() : Result<>(fail_errno("write the report"));
+    report->is_of_all = report->is_of_all && !options.pid;
+    const bool matches = report->is_of_all || !report->findings.empty();
+    if (options.json || matches) {
+        std::fputs((options.json ? report_json(*report) : report_text(*report)).c_str(), stdout);
+    }
+    if (std::fflush(stdout) != 0) {
+        return fail_errno("write the report");
+    }
+    return matches ? Result<>() : nothing_matches(options);
 }
 
 }  // namespace gpusnoop::why

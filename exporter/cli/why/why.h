@@ -18,7 +18,7 @@ struct Options {
     top::Access access = {};
     std::chrono::milliseconds duration = std::chrono::seconds(10);
     std::optional<std::uint32_t> pid;
-    std::string comm = "*";  // a glob
+    std::string comm = "*";  // a glob, of names and scripts
     bool json = false;
 };
 

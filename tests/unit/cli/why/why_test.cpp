@@ -86,8 +86,7 @@ Data is the limit: the launching thread waited for other processes, mostly in th
 )");
 }
 
-TEST_CASE(
-    "why has the processes with the most time first, and only the ones that it is asked for") {
+TEST_CASE("why has the worst processes first, and only the ones that it is asked for") {
     const Times before = times_of(1, {process(1, "a", {{"wait", {{"poll", 1.0}}}}),
                                       process(3, "ended", {{"wait", {{"poll", 1.0}}}})});
     const Times now = times_of(2, {process(1, "a", {{"wait", {{"poll", 1.25}}}}),
@@ -96,13 +95,71 @@ TEST_CASE(
     const auto report = report_of(before, now, "*");
     REQUIRE(report);
     REQUIRE(report->findings.size() == 2);
-    CHECK(report->findings[0].process.pid == 2);  // new
-    CHECK(report->findings[1].process.pid == 1);
+    CHECK(report->findings[0].process.pid == 1);
+    CHECK(report->findings[1].process.pid == 2);  // new, and idle
     CHECK_THAT(report_text(*report),
                ContainsSubstring("a (pid 1), 0.25 s of its launching thread:\n"
                                  "The GPU is the limit: "));
     CHECK(report_of(before, now, "b*")->findings.size() == 1);
-    CHECK_THAT(text(before, now, "c"), ContainsSubstring("No thread that launches work on a GPU"));
+    CHECK(report_of(before, now, "c")->findings.empty());
+    CHECK(text(before, now, "ended") ==
+          "No process has launched work on a GPU since the exporter began to follow it.\n");
+}
+
+TEST_CASE("why finds programs by their script, too") {
+    Json train = process(7, "python3", {{"wait", {{"poll", 1.0}}}});
+    train["script"] = "train.py";
+    const Times now = times_of(2, {train, process(8, "python3", {{"wait", {{"poll", 1.0}}}})});
+    const auto found = report_of(times_of(1, {}), now, "train*");
+    REQUIRE(found->findings.size() == 1);
+    CHECK(found->findings[0].process.pid == 7);
+    CHECK_FALSE(found->is_of_all);
+    CHECK(report_of(times_of(1, {}), now, "python3")->findings.size() == 2);
+}
+
+TEST_CASE("why shows the worst process of each program, the worst programs, and no short ones") {
+    std::vector<Json> processes;
+    const auto add = [&](std::uint32_t pid, const std::string &comm, const Json &seconds) {
+        processes.push_back(process(pid, comm, seconds));
+    };
+    for (std::uint32_t i = 1; i <= 7; i++) {
+        add(i, "ranks", {{"wait", {{"poll", 10.0}}}});
+    }
+    add(8, "ranks", {{"host", {{"throttled", 6.0}}}, {"wait", {{"poll", 4.0}}}});
+    add(9, "waits", {{"wait", {{"poll", 10.0}}}});
+    for (std::uint32_t i = 0; i < 9; i++) {
+        add(20 + i, "runs" + std::to_string(i), {{"host", {{"running", 1.0 + i}}}});
+    }
+    for (std::uint32_t i = 0; i < 300; i++) {
+        add(1'000 + i, "short" + std::to_string(i), {{"host", {{"running", 0.9}}}});
+    }
+    add(2'000, "brief", {{"host", {{"running", 0.5}}}});
+    add(2'001, "brief", {{"host", {{"running", 0.5}}}});
+    Json stuck = process(3'000, "stuck", {{"wait", {{"running", 10.0}}}});
+    stuck["call"] = {{"function", "cudaFree"}, {"age_seconds", 30.0}};
+    processes.push_back(stuck);
+    const auto report = report_of(times_of(1, {}), times_of(11, processes), "*");
+    const std::string said = report_text(*report);
+    CHECK(said.starts_with("stuck (pid 3000), 10.0 s of its launching thread:\nIt hangs: "));
+    CHECK_THAT(said,
+               ContainsSubstring("\nranks (pid 8, the worst of 8 processes), 10.0 s of its ") &&
+                   ContainsSubstring("\n  Its 8 processes: 1 throttled, 7 gpu.\n"));
+    const auto at = [&](const std::string &what) { return said.find("\n" + what); };
+    CHECK(at("runs8 (pid 28)") < at("runs6 (pid 26)"));
+    CHECK(at("runs6 (pid 26)") < at("ranks (pid 8"));
+    CHECK(at("ranks (pid 8") < at("runs4 (pid 24)"));
+    CHECK(at("runs1 (pid 21)") != std::string::npos);
+    CHECK(at("runs0 (pid 20)") == std::string::npos);  // the tenth of those that are limited
+    CHECK(at("waits (pid 9)") == std::string::npos);
+    CHECK(said.find("short") == std::string::npos);
+    CHECK(
+        said.ends_with("\nNot shown: 3 more programs, and 300 programs with less than 1.00 s of "
+                       "launching threads. To see one of them, name it: --comm=GLOB or "
+                       "--pid=N.\n"));
+    CHECK(Json::parse(report_json(*report)).at("processes").size() == report->findings.size());
+    // What is asked for is shown, however short.
+    const auto asked = report_of(times_of(1, {}), times_of(11, processes), "short7");
+    CHECK(report_text(*asked).starts_with("short7 (pid 1007), 0.90 s of its launching thread:\n"));
 }
 
 TEST_CASE("why leaves out what one launching thread waits for another one") {
