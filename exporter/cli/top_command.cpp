@@ -45,9 +45,10 @@ void add_exporter(CLI::App &command, top::Address &address, top::Access &access)
 const CLI::App *add_top(CLI::App &command, top::Options &options) {
     using top::By;
     using top::Sort;
-    CLI::App *top = command.add_subcommand("top",
-                                           "What GPU programs and traced functions do now, from a "
-                                           "running exporter; p and f switch, q quits.");
+    CLI::App *top =
+        command.add_subcommand("top",
+                               "What GPU programs and traced functions do now, from a "
+                               "running exporter; p and f switch, ? explains, q quits.");
     add_exporter(*top, options.address, options.access);
     top->add_option_function<std::string>(
            "--interval",
@@ -68,7 +69,8 @@ const CLI::App *add_top(CLI::App &command, top::Options &options) {
     add_choice<Sort>(
         top->add_option(
             "--sort", options.sort,
-            "Of functions: calls, seconds (inside them), slow, errors, all per second, or max."),
+            "errors per second, of programs or functions; of functions also calls, seconds (inside "
+            "them), slow, all per second, or max."),
         {{"calls", Sort::calls},
          {"seconds", Sort::seconds},
          {"slow", Sort::slow},
@@ -77,8 +79,8 @@ const CLI::App *add_top(CLI::App &command, top::Options &options) {
     add_choice<By>(
         top->add_option(
             "--by", options.by,
-            "program (without --sort), function, or process: a row for each function in "
-            "each running process."),
+            "program (the default, also with --sort=errors), function (the default with another "
+            "--sort), or process: a row for each function in each running process."),
         {{"program", By::program}, {"function", By::function}, {"process", By::process}});
     top->add_option("--rows", options.rows, "The most rows to show (all that fit; else 20).")
         ->check(CLI::Range(1, 100'000).description(""));

@@ -43,20 +43,50 @@ TEST_CASE("top begins with GPU programs, and shows functions when asked", "[e2e]
     }
     REQUIRE(all.size() == 4);
     CHECK(all[0].find(", 2 GPU programs, 2 processes, ") != std::string::npos);
-    CHECK(words_of(all[1]) == words_of("GPU held grown launches/s copied/s err/s wait hangs procs "
-                                       "program pod"));
+    CHECK(words_of(all[1]) == words_of("program held grown launches/s wait err/s hangs GPU "
+                                       "copied/s procs pod"));
     const auto row = std::ranges::find_if(
-        all, [](const std::string &line) { return line.find(" train ") != std::string::npos; });
+        all, [](const std::string &line) { return line.starts_with("train "); });
     REQUIRE(row != all.end());
 
-    InTerminal terminal(top_programs(address_of(exporter), {"--interval=100ms"}), 24, 140);
+    InTerminal terminal(top_programs(address_of(exporter), {"--interval=100ms"}), 24, 80);
     terminal.wait_for("launches/s");
+    std::vector<std::string> screen;
+    eventually("the program on the screen", [&] {
+        screen = terminal.screen();
+        return std::ranges::any_of(
+            screen, [](const std::string &line) { return line.starts_with("train "); });
+    });
+    CHECK(screen[1] == "q quit  p programs  f functions  ? help");
+    CHECK(screen[2].find("   hangs") != std::string::npos);
+    CHECK(std::ranges::all_of(screen, [](const std::string &line) { return line.size() <= 80; }));
+    terminal.type("?");
+    terminal.wait_for("calls that return an error");
+    const std::size_t helped = terminal.output().size();
+    terminal.type(" ");
+    terminal.wait_for("launches/s ", helped);
     terminal.type("f");
-    terminal.wait_for("calls/s    err/s   slow/s");
+    terminal.wait_for(" calls/s    err/s   slow/s");
     const std::size_t functions = terminal.output().size();
     terminal.type("p");
     terminal.wait_for("launches/s", functions);
     terminal.type("q");
     CHECK(terminal.wait() == 0);
     CHECK(terminal.output().ends_with(leave));
+
+    const Process fails({standin("workload"), "--threads", "1", "--rate", "50", "--failures",
+                         "--seconds", "600", "--name", "fails"});
+    eventually("errors", [&] {
+        return exporter.scrape().sum("gpusnoop_cuda_api_errors_total", {{"comm", "fails"}}) > 10;
+    });
+    const Finished errors =
+        run(top_programs(address_of(exporter), {"--once", "--interval=1s", "--sort=errors"}));
+    CAPTURE(errors.output);
+    CHECK(errors.output.find("held, 0 errors/s") == std::string::npos);
+    std::istringstream table(errors.output);
+    std::string line;
+    for (int i = 0; i < 3; i++) {
+        std::getline(table, line);
+    }
+    CHECK(line.starts_with("fails "));
 }

@@ -1,6 +1,7 @@
 #include "exporter/cli/top/programs.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include "exporter/cli/top/metrics_line.h"
@@ -94,6 +95,10 @@ std::vector<ProgramRow> compare(const ProgramsSample &first, const ProgramsSampl
                std::tie(a.now.held_bytes, a.now.launches, b.key);
     });
     return rows;
+}
+
+void sort_by_errors(std::vector<ProgramRow> &rows) {
+    std::ranges::stable_sort(rows, std::ranges::greater{}, &ProgramRow::errors);
 }
 
 }  // namespace gpusnoop::top

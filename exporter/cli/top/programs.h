@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
+#include "exporter/cli/top/text.h"
 
 namespace gpusnoop::top {
 
@@ -61,9 +62,17 @@ struct ProgramRow {
                                               const ProgramsSample &before,
                                               const ProgramsSample &now, double seconds);
 
+// The most errors a second first.
+void sort_by_errors(std::vector<ProgramRow> &rows);
+
+// `rows` is null until there is something to compare with.
 [[nodiscard]] std::string head_line(const std::string &address, const ProgramsSample &now,
-                                    double now_seconds);
+                                    double now_seconds, const std::vector<ProgramRow> *rows);
+// The program and its most important numbers are in the first 80 characters of each line. More
+// `columns` show more of its name, once they have the other columns.
 [[nodiscard]] std::vector<std::string> table_lines(const std::vector<ProgramRow> &rows,
-                                                   std::size_t most);
+                                                   std::size_t most,
+                                                   std::size_t columns = any_width);
+[[nodiscard]] std::vector<std::string> programs_help();
 
 }  // namespace gpusnoop::top

@@ -1,5 +1,6 @@
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -13,15 +14,16 @@ namespace gpusnoop::top {
 namespace {
 
 constexpr std::size_t max_gpus_width = 16;
+constexpr std::size_t min_program_width = 22;
 constexpr std::size_t max_program_width = 48;
-constexpr std::array<std::pair<const char *, std::size_t>, 8> number_columns = {{{"held", 10},
-                                                                                 {"grown", 11},
-                                                                                 {"launches/s", 10},
-                                                                                 {"copied/s", 11},
-                                                                                 {"err/s", 8},
-                                                                                 {"wait", 5},
-                                                                                 {"hangs", 8},
-                                                                                 {"procs", 5}}};
+struct NumberColumn {
+    const char *title;
+    std::size_t width;
+};
+// Those that fit into 80 characters beside the program, and the others.
+constexpr std::array<NumberColumn, 6> first_numbers = {
+    {{"held", 10}, {"grown", 11}, {"launches/s", 10}, {"wait", 5}, {"err/s", 8}, {"hangs", 7}}};
+constexpr std::array<NumberColumn, 2> more_numbers = {{{"copied/s", 11}, {"procs", 5}}};
 
 std::string size_text(double bytes) {
     return bytes_text(static_cast<std::uint64_t>(std::llround(std::abs(bytes))));
@@ -60,67 +62,115 @@ std::string wait_text(const ProgramRow &row) {
                : "-";
 }
 
-std::array<std::string, number_columns.size()> numbers_of(const ProgramRow &row) {
+std::array<std::string, first_numbers.size()> first_numbers_of(const ProgramRow &row) {
     return {
         size_text(row.now.held_bytes),
         row.grown_bytes == 0 ? "0" : (row.grown_bytes < 0 ? "-" : "+") + size_text(row.grown_bytes),
         rate_text(row.launches),
-        size_text(row.copied_bytes),
-        rate_text(row.errors),
         wait_text(row),
-        row.now.oldest_call_seconds > 0 ? age_text(row.now.oldest_call_seconds) : "-",
-        std::to_string(row.now.processes)};
+        rate_text(row.errors),
+        row.now.oldest_call_seconds > 0 ? age_text(row.now.oldest_call_seconds) : "-"};
 }
 
-void append(std::vector<std::string> &lines, const TextColumn &column, const char *space) {
-    const std::size_t width = column.width();
-    lines.front() += left_aligned(column.title, width) + space;
+std::array<std::string, more_numbers.size()> more_numbers_of(const ProgramRow &row) {
+    return {size_text(row.copied_bytes), std::to_string(row.now.processes)};
+}
+
+void append(std::vector<std::string> &lines, const TextColumn &column, std::size_t width) {
+    lines.front() += left_aligned(column.title, width);
     for (std::size_t i = 0; i < column.texts.size(); i++) {
-        lines[i + 1] += left_aligned(cut(column.texts[i], width), width) + space;
+        lines[i + 1] += left_aligned(cut(column.texts[i], width), width);
     }
+}
+
+void append_numbers(std::vector<std::string> &lines, const std::vector<ProgramRow> &rows,
+                    const auto &columns, auto texts_of) {
+    for (std::size_t column = 0; column < columns.size(); column++) {
+        const auto [title, width] = columns.at(column);
+        lines.front() += " " + right_aligned(title, width);
+        for (std::size_t i = 0; i + 1 < lines.size(); i++) {
+            lines[i + 1] += " " + right_aligned(texts_of(rows[i]).at(column), width);
+        }
+    }
+}
+
+std::size_t columns_width(const auto &columns) {
+    std::size_t width = 0;
+    for (const NumberColumn &column : columns) {
+        width += 1 + column.width;
+    }
+    return width;
 }
 
 }  // namespace
 
-std::string head_line(const std::string &address, const ProgramsSample &now, double now_seconds) {
+std::string head_line(const std::string &address, const ProgramsSample &now, double now_seconds,
+                      const std::vector<ProgramRow> *rows) {
     double held = 0;
     std::uint64_t processes = 0;
     for (const auto &[key, program] : now.programs) {
         held += program.held_bytes;
         processes += program.processes;
     }
-    return fmt::format("gpusnoop_exporter {} at {}, up {}, {} GPU program{}, {} process{}, {} held",
-                       printable(now.version), printable(address),
-                       span_text(std::max(0.0, now_seconds - now.began)), now.programs.size(),
-                       now.programs.size() == 1 ? "" : "s", processes, processes == 1 ? "" : "es",
-                       size_text(held));
+    std::string failing;
+    if (rows != nullptr) {
+        double errors = 0;
+        for (const ProgramRow &row : *rows) {
+            errors += row.errors;
+        }
+        failing = ", " + rate_text(errors) + " errors/s";
+    }
+    return fmt::format(
+        "gpusnoop_exporter {} at {}, up {}, {} GPU program{}, {} process{}, {} held{}",
+        printable(now.version), printable(address),
+        span_text(std::max(0.0, now_seconds - now.began)), now.programs.size(),
+        now.programs.size() == 1 ? "" : "s", processes, processes == 1 ? "" : "es", size_text(held),
+        failing);
 }
 
-std::vector<std::string> table_lines(const std::vector<ProgramRow> &rows, std::size_t most) {
+std::vector<std::string> table_lines(const std::vector<ProgramRow> &rows, std::size_t most,
+                                     std::size_t columns) {
     const std::size_t count = std::min(most, rows.size());
     TextColumn gpus{"GPU", max_gpus_width};
     TextColumn programs{"program", max_program_width};
     TextColumn pods{"pod", max_program_width};
-    std::vector<std::string> lines(count + 1);
     for (std::size_t i = 0; i < count; i++) {
         gpus.texts.push_back(joined(rows[i].now.gpus));
         programs.texts.push_back(program_text(rows[i].key));
         pods.texts.push_back(pod_text(rows[i]));
     }
-    append(lines, gpus, " ");
-    for (std::size_t column = 0; column < number_columns.size(); column++) {
-        const auto [title, width] = number_columns.at(column);
-        lines.front() += right_aligned(title, width) + " ";
-        for (std::size_t i = 0; i < count; i++) {
-            lines[i + 1] += right_aligned(numbers_of(rows[i]).at(column), width) + " ";
+    const std::size_t others = columns_width(first_numbers) + 2 + gpus.width() +
+                               columns_width(more_numbers) + 2 + pods.width();
+    const std::size_t room = columns > others ? columns - others : 0;
+    const std::size_t program_width = std::min(programs.width(), std::max(room, min_program_width));
+    std::vector<std::string> lines(count + 1);
+    append(lines, programs, program_width);
+    append_numbers(lines, rows, first_numbers, first_numbers_of);
+    const auto space = [&] {
+        for (std::string &line : lines) {
+            line += "  ";
         }
-    }
-    for (std::string &line : lines) {
-        line += " ";
-    }
-    append(lines, programs, "  ");
-    append(lines, pods, "");
+    };
+    space();
+    append(lines, gpus, gpus.width());
+    append_numbers(lines, rows, more_numbers, more_numbers_of);
+    space();
+    append(lines, pods, pods.width());
     return lines;
+}
+
+std::vector<std::string> programs_help() {
+    return {"program     the processes' name, their script and their Slurm job",
+            "held        GPU memory that its processes hold",
+            "grown       how much more that is than when top began",
+            "launches/s  kernels that it launches",
+            "wait        share of its launching threads' time in calls that wait for the GPU",
+            "err/s       calls that return an error",
+            "hangs       age of its oldest call that has not returned, if it is old",
+            "GPU         the GPUs on which it holds memory",
+            "copied/s    bytes that it copies",
+            "procs       its running processes",
+            "pod         the pod's UID, or the container's id"};
 }
 
 }  // namespace gpusnoop::top

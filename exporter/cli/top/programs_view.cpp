@@ -34,18 +34,22 @@ void ProgramsView::take(const Result<Answer> &answer) {
     } else {
         rows_ = compare(*first_, last_->sample, *sample,
                         std::chrono::duration<double>(now - last_->at).count());
+        if (by_errors_) {
+            sort_by_errors(*rows_);
+        }
     }
     last_ = Taken{*std::move(sample), now};
 }
 
 std::string ProgramsView::head() const {
     const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-    return last_ ? head_line(address_.text(), last_->sample, now.count())
+    return last_ ? head_line(address_.text(), last_->sample, now.count(), rows_ ? &*rows_ : nullptr)
                  : "gpusnoop_exporter at " + address_.text();
 }
 
-std::optional<std::vector<std::string>> ProgramsView::lines(std::size_t most) const {
-    return rows_ ? std::optional(table_lines(*rows_, most)) : std::nullopt;
+std::optional<std::vector<std::string>> ProgramsView::lines(std::size_t most,
+                                                            std::size_t columns) const {
+    return rows_ ? std::optional(table_lines(*rows_, most, columns)) : std::nullopt;
 }
 
 }  // namespace gpusnoop::top

@@ -14,8 +14,10 @@ namespace gpusnoop::top {
 
 class ProgramsView final : public View {
 public:
-    ProgramsView(Address address, std::string telemetry_path)
-        : address_(std::move(address)), telemetry_path_(std::move(telemetry_path)) {}
+    ProgramsView(Address address, std::string telemetry_path, bool by_errors = false)
+        : address_(std::move(address)),
+          telemetry_path_(std::move(telemetry_path)),
+          by_errors_(by_errors) {}
 
     [[nodiscard]] std::string target() const override { return telemetry_path_; }
     void take(const Result<Answer> &answer) override;
@@ -23,7 +25,9 @@ public:
     [[nodiscard]] bool answers() const override { return answers_; }
     [[nodiscard]] bool has_answered() const override { return last_.has_value(); }
     [[nodiscard]] std::string head() const override;
-    [[nodiscard]] std::optional<std::vector<std::string>> lines(std::size_t most) const override;
+    [[nodiscard]] std::optional<std::vector<std::string>> lines(
+        std::size_t most, std::size_t columns = any_width) const override;
+    [[nodiscard]] std::vector<std::string> help() const override { return programs_help(); }
 
 private:
     using Clock = std::chrono::steady_clock;
@@ -35,6 +39,7 @@ private:
 
     const Address address_;
     const std::string telemetry_path_;
+    const bool by_errors_;                 // not by memory
     std::optional<ProgramsSample> first_;  // since the exporter's start
     std::optional<Taken> last_;
     std::optional<std::vector<ProgramRow>> rows_;

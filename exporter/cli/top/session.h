@@ -25,9 +25,11 @@ public:
     [[nodiscard]] bool answers() const override { return answers_; }
     [[nodiscard]] bool has_answered() const override { return last_.has_value(); }
     [[nodiscard]] std::string head() const override;
-    [[nodiscard]] std::optional<std::vector<std::string>> lines(std::size_t most) const override {
-        return rows_ ? std::optional(table_lines(*rows_, most)) : std::nullopt;
+    [[nodiscard]] std::optional<std::vector<std::string>> lines(
+        std::size_t most, std::size_t columns = any_width) const override {
+        return rows_ ? std::optional(table_lines(*rows_, most, columns)) : std::nullopt;
     }
+    [[nodiscard]] std::vector<std::string> help() const override { return functions_help(); }
     // From the last two good responses, if the last response was good, too.
     [[nodiscard]] const std::optional<std::vector<Row>> &rows() const { return rows_; }
 

@@ -19,6 +19,9 @@ namespace {
 constexpr std::size_t number_width = 8;
 constexpr std::size_t max_library_width = 24;
 constexpr std::size_t max_process_width = 48;
+constexpr std::size_t max_function_width = 256;
+constexpr std::size_t narrow_name_width = 24;  // of a function, and of a process
+constexpr std::size_t numbers_width = 7 * (number_width + 1);
 
 double key_of(const Row &row, Sort sort) {
     switch (sort) {
@@ -71,6 +74,27 @@ std::string numbers_of(const std::array<std::string, 7> &numbers) {
     return line;
 }
 
+void append_numbers(std::vector<std::string> &lines, const std::vector<Row> &rows) {
+    lines.front() += numbers_of({"calls/s", "err/s", "slow/s", "mean", "p50", "p99", "max"});
+    for (std::size_t i = 0; i + 1 < lines.size(); i++) {
+        const Row &row = rows[i];
+        const probes::FunctionRates &rates = row.rates;
+        lines[i + 1] += numbers_of(
+            {rate_text(rates.calls), row.has_errors ? rate_text(rates.errors) : "-",
+             row.has_slow_calls ? rate_text(rates.slow_calls) : "-", duration_text(rates.mean),
+             duration_text(rates.p50), duration_text(rates.p99), duration_text(rates.max)});
+    }
+}
+
+void append(std::vector<std::string> &lines, const TextColumn &column, std::size_t most,
+            const char *before, const char *after) {
+    const std::size_t width = std::min(column.width(), most);
+    lines.front() += before + left_aligned(column.title, width) + after;
+    for (std::size_t i = 0; i + 1 < lines.size(); i++) {
+        lines[i + 1] += before + left_aligned(cut(column.texts[i], width), width) + after;
+    }
+}
+
 }  // namespace
 
 std::optional<std::vector<Row>> compare(const Sample &before, const Sample &now) {
@@ -116,8 +140,8 @@ std::string head_line(const std::string &address, const Sample &now, const std::
             calls += row.rates.calls;
             errors += row.rates.errors;
         }
-        line += ", " + counted(functions.size(), "function") + ", " + rate_text(calls) +
-                " calls/s, " + rate_text(errors) + " errors/s";
+        line += ", " + counted(functions.size(), "function") + " with " + rate_text(calls) +
+                " calls/s and " + rate_text(errors) + " errors/s";
     }
     if (now.left_out > 0) {
         line += ", " + std::to_string(now.left_out) + " left out";
@@ -125,40 +149,50 @@ std::string head_line(const std::string &address, const Sample &now, const std::
     return line;
 }
 
-std::vector<std::string> table_lines(const std::vector<Row> &rows, std::size_t most) {
+std::vector<std::string> table_lines(const std::vector<Row> &rows, std::size_t most,
+                                     std::size_t columns) {
     const std::size_t count = std::min(most, rows.size());
-    std::vector<TextColumn> columns = {{"library", max_library_width}};
-    if (std::ranges::any_of(rows, [](const Row &row) { return row.key.pid != 0; })) {
-        columns.push_back({"process", max_process_width});
-    }
+    TextColumn libraries{"library", max_library_width};
+    TextColumn processes{"process", max_process_width};
+    TextColumn functions{"function", max_function_width};
     for (std::size_t i = 0; i < count; i++) {
-        columns.front().texts.push_back(printable(rows[i].key.library));
-        if (columns.size() > 1) {
-            columns.back().texts.push_back(process_text(rows[i]));
+        libraries.texts.push_back(printable(rows[i].key.library));
+        processes.texts.push_back(process_text(rows[i]));
+        functions.texts.push_back(printable(rows[i].key.function));
+    }
+    const bool by_process =
+        std::ranges::any_of(rows, [](const Row &row) { return row.key.pid != 0; });
+    const std::size_t before =
+        numbers_width + 1 + libraries.width() + 2 + (by_process ? processes.width() + 2 : 0);
+    const bool is_narrow = columns < before + std::min(functions.width(), narrow_name_width);
+    std::vector<std::string> lines(count + 1);
+    if (is_narrow) {
+        append(lines, functions, narrow_name_width, "", "");
+        if (by_process) {
+            append(lines, processes, narrow_name_width, " ", "");
         }
     }
-    std::vector<std::string> lines = {
-        numbers_of({"calls/s", "err/s", "slow/s", "mean", "p50", "p99", "max"})};
-    for (std::size_t i = 0; i < count; i++) {
-        const Row &row = rows[i];
-        const probes::FunctionRates &rates = row.rates;
-        lines.push_back(numbers_of(
-            {rate_text(rates.calls), row.has_errors ? rate_text(rates.errors) : "-",
-             row.has_slow_calls ? rate_text(rates.slow_calls) : "-", duration_text(rates.mean),
-             duration_text(rates.p50), duration_text(rates.p99), duration_text(rates.max)}));
-    }
-    for (const TextColumn &column : columns) {
-        const std::size_t width = column.width();
-        lines.front() += " " + left_aligned(column.title, width) + " ";
+    append_numbers(lines, rows);
+    append(lines, libraries, max_library_width, " ", " ");
+    if (!is_narrow) {
+        if (by_process) {
+            append(lines, processes, max_process_width, " ", " ");
+        }
+        lines.front() += " " + functions.title;
         for (std::size_t i = 0; i < count; i++) {
-            lines[i + 1] += " " + left_aligned(cut(column.texts[i], width), width) + " ";
+            lines[i + 1] += " " + functions.texts[i];
         }
-    }
-    lines.front() += " function";
-    for (std::size_t i = 0; i < count; i++) {
-        lines[i + 1] += " " + printable(rows[i].key.function);
     }
     return lines;
+}
+
+std::vector<std::string> functions_help() {
+    return {"calls/s         calls that ended since the last answer",
+            "err/s, slow/s   of these, those that failed, and slow ones; -: not known",
+            "mean, p50, p99  time inside the calls",
+            "max             the longest of them, or an upper bound of it",
+            "",
+            "Errors of all CUDA calls are in the view of programs (p)."};
 }
 
 }  // namespace gpusnoop::top

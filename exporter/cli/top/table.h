@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exporter/cli/top/sample.h"
+#include "exporter/cli/top/text.h"
 #include "exporter/probes/functions/report/rates.h"
 #include "exporter/processes/process_names.h"
 
@@ -40,7 +41,10 @@ void sort_rows(std::vector<Row> &rows, Sort sort);
                                     const std::vector<Row> *rows);
 
 // A line of titles, and one for each of the first `most` rows. Lines contain no control characters,
-// and may be long.
-[[nodiscard]] std::vector<std::string> table_lines(const std::vector<Row> &rows, std::size_t most);
+// and may be long. The function comes last, whole, or first, if less than a part of its name would
+// be in the first `columns` characters.
+[[nodiscard]] std::vector<std::string> table_lines(const std::vector<Row> &rows, std::size_t most,
+                                                   std::size_t columns = any_width);
+[[nodiscard]] std::vector<std::string> functions_help();
 
 }  // namespace gpusnoop::top

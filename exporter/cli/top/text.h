@@ -2,10 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 
 namespace gpusnoop::top {
+
+// Of what is not a screen.
+inline constexpr std::size_t any_width = std::numeric_limits<std::size_t>::max();
 
 // The number of code points: without tables, the best measure of the width.
 [[nodiscard]] std::size_t width_of(std::string_view text);

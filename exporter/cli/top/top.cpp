@@ -28,13 +28,20 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds query_patience{5'000};  // for a response
 constexpr std::size_t plain_rows = 20;
+constexpr const char *keys_text = "q quit  p programs  f functions  ? help";
 
 std::unique_ptr<View> view_of(const Options &options, By by) {
     if (by == By::program) {
-        return std::make_unique<ProgramsView>(options.address, options.telemetry_path);
+        return std::make_unique<ProgramsView>(options.address, options.telemetry_path,
+                                              options.sort == Sort::errors);
     }
     return std::make_unique<Session>(options.address.text(), options.sort.value_or(Sort::calls),
                                      by);
+}
+
+// Without --by. Only programs have the errors of all CUDA calls.
+By default_by(const std::optional<Sort> &sort) {
+    return sort && *sort != Sort::errors ? By::function : By::program;
 }
 
 // A descriptor from which these signals, blocked from now on, can be read.
@@ -56,7 +63,7 @@ public:
                    .window = signals_of({SIGWINCH, SIGTSTP})},
           output_(STDOUT_FILENO, signals_.stop.get()),
           client_(std::move(client)),
-          view_(view_of(options, options.by.value_or(options.sort ? By::function : By::program))) {
+          view_(view_of(options, options.by.value_or(default_by(options.sort)))) {
         if (!options.once && !options.batch && ::isatty(STDOUT_FILENO) == 1) {
             terminal_.emplace(output_, STDIN_FILENO);
         }
@@ -71,6 +78,7 @@ private:
     void show(By by);
     void on_answer(const Result<Answer> &answer);
     void draw();
+    [[nodiscard]] std::vector<std::string> table(Size size) const;
     void print();
     void suspend();
 
@@ -85,6 +93,7 @@ private:
     std::unique_ptr<View> view_;
     std::optional<Terminal> terminal_;
     bool has_keys_ = ::isatty(STDIN_FILENO) == 1;
+    bool shows_help_ = false;
     bool done_ = false;
     struct Query {
         bool is_open = false;
@@ -184,17 +193,18 @@ void Top::on_keys() {
     for (ssize_t i = 0; i < got; i++) {
         const char key = keys.at(static_cast<std::size_t>(i));
         done_ = done_ || key == 'q' || key == 'Q';
+        shows_help_ = !shows_help_ && (key == '?' || key == 'h');
         if (key == 'p' || key == 'f') {
             show(key == 'p' ? By::program : By::function);
         }
     }
+    draw();
 }
 
 void Top::show(By by) {
     client_->give_up();
     view_ = view_of(options_, by);
     query_ = {};
-    draw();
 }
 
 void Top::on_answer(const Result<Answer> &answer) {
@@ -208,19 +218,26 @@ void Top::on_answer(const Result<Answer> &answer) {
 }
 
 void Top::draw() {
-    constexpr std::size_t lines_above = 3;
     const Size size = terminal_size(STDOUT_FILENO);
     std::vector<std::string> lines = {view_->head(), view_->problem()};
-    if (!view_->problem().empty() && !view_->answers()) {
-        lines.back() += "; trying again";
+    if (!view_->problem().empty()) {
+        lines.back() += view_->answers() ? "" : "; trying again";
+    } else {
+        lines.back() = keys_text;
     }
-    const std::size_t room = size.rows > lines_above ? size.rows - lines_above : 0;
-    if (const auto table = view_->lines(std::min(room, options_.rows.value_or(room)))) {
-        lines.insert(lines.end(), table->begin(), table->end());
-    } else if (view_->problem().empty()) {
-        lines.back() = "measuring";
-    }
+    const std::vector<std::string> below = shows_help_ ? view_->help() : table(size);
+    lines.insert(lines.end(), below.begin(), below.end());
     terminal_->draw(lines, size);
+}
+
+std::vector<std::string> Top::table(Size size) const {
+    constexpr std::size_t lines_above = 3;
+    const std::size_t room = size.rows > lines_above ? size.rows - lines_above : 0;
+    const auto table = view_->lines(std::min(room, options_.rows.value_or(room)), size.columns);
+    if (!table && view_->problem().empty()) {
+        return {"measuring"};
+    }
+    return table.value_or(std::vector<std::string>());
 }
 
 void Top::print() {

@@ -19,8 +19,8 @@ struct Options {
     Access access = {};
     std::chrono::milliseconds interval = std::chrono::seconds(2);
     std::string telemetry_path = "/metrics";  // of the exporter: programs are read there
-    std::optional<Sort> sort;                 // of functions
-    std::optional<By> by;                     // empty: programs, or functions if these are sorted
+    std::optional<Sort> sort;                 // of functions; `errors` also of programs
+    std::optional<By> by;                     // empty: programs, or functions if only these have it
     std::optional<std::size_t> rows;          // empty: as many as fit, or 20 in plain tables
     bool once = false;                        // one table, of one interval
     bool batch = false;                       // a table after each interval

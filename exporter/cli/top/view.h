@@ -8,6 +8,7 @@
 
 #include "exporter/base/result.h"
 #include "exporter/cli/top/answer.h"
+#include "exporter/cli/top/text.h"
 
 namespace gpusnoop::top {
 
@@ -33,8 +34,11 @@ public:
     [[nodiscard]] virtual std::string head() const = 0;
     // A line of titles, and one for each of the first `most` rows, from the last two good
     // responses. Empty if the last response was not good, or the first one. Lines contain no
-    // control characters, and may be long.
-    [[nodiscard]] virtual std::optional<std::vector<std::string>> lines(std::size_t most) const = 0;
+    // control characters, and may be long; what matters most is in the first `columns` characters.
+    [[nodiscard]] virtual std::optional<std::vector<std::string>> lines(
+        std::size_t most, std::size_t columns = any_width) const = 0;
+    // What the columns are.
+    [[nodiscard]] virtual std::vector<std::string> help() const = 0;
 };
 
 }  // namespace gpusnoop::top

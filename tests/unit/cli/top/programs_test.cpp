@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exporter/cli/top/address.h"
@@ -63,12 +64,50 @@ TEST_CASE("a page of metrics is GPU programs, each of all its processes") {
     const auto lines = table_lines(rows, 10);
     REQUIRE(lines.size() == 2);
     CHECK(lines[1] ==
-          "0,1   9.00 KiB   +4.00 KiB        100         0 B        0  100%   1m 30s     "
-          "2  python3 train.py job 17  a-b");
-    CHECK(
-        head_line("http://node:1", *now, 1060) ==
-        "gpusnoop_exporter 1.2.3 at http://node:1, up 1m 0s, 1 GPU program, 2 processes, 9.00 KiB "
-        "held");
+          "python3 train.py job 17   9.00 KiB   +4.00 KiB        100  100%        0  1m 30s  "
+          "0,1         0 B     2  a-b");
+    CHECK(head_line("http://node:1", *now, 1060, &rows) ==
+          "gpusnoop_exporter 1.2.3 at http://node:1, up 1m 0s, 1 GPU program, 2 processes, 9.00 "
+          "KiB held, 0 errors/s");
+    CHECK(head_line("http://node:1", *now, 1060, nullptr).ends_with(" held"));
+}
+
+TEST_CASE("the program and its most important numbers fit into 80 columns") {
+    const std::string job =
+        R"(comm="python3",script="a_long_name_of_a_script.py",slurm_job_id="1")";
+    const auto sample =
+        parse_programs(build + "gpusnoop_process_info{" + job + ",pid=\"1\",pod_uid=\"a-b\"} 1\n");
+    const auto rows = compare(*sample, *sample, *sample, 1);
+    const auto visible = [&](std::size_t columns) {
+        const auto lines = table_lines(rows, 10, columns);
+        return std::pair(lines[0].substr(0, columns), lines[1].substr(0, columns));
+    };
+    const auto [titles, row] = visible(80);
+    CHECK(titles.starts_with("program                "));
+    CHECK(titles.find(" held       grown launches/s  wait    err/s   hangs") != std::string::npos);
+    CHECK(row.starts_with("python3 a_long_name_of "));
+    // A wider terminal shows all columns, and more of the name.
+    const auto [wide_titles, wide_row] = visible(120);
+    CHECK(wide_titles.find(" procs  pod") != std::string::npos);
+    CHECK(wide_row.starts_with("python3 a_long_name_of_a"));
+    CHECK(visible(160).second.starts_with("python3 a_long_name_of_a_script.py job 1 "));
+}
+
+TEST_CASE("programs can be sorted by their errors") {
+    const auto errors = [](const std::string &a, const std::string &b) {
+        return parse_programs(build + "gpusnoop_process_info{comm=\"a\"} 1\n" +
+                              "gpusnoop_process_info{comm=\"b\"} 1\n" +
+                              "gpusnoop_cuda_api_errors_total{comm=\"a\"} " + a + "\n" +
+                              "gpusnoop_cuda_api_errors_total{comm=\"b\"} " + b + "\n");
+    };
+    const auto before = errors("50", "10");
+    const auto now = errors("50", "30");
+    auto rows = compare(*before, *before, *now, 2);
+    CHECK(rows[0].key.comm == "a");
+    CHECK(head_line("x", *now, 1060, &rows).ends_with(", 10.0 errors/s"));
+    sort_by_errors(rows);
+    CHECK(rows[0].key.comm == "b");
+    CHECK(rows[0].errors == 10);
 }
 
 TEST_CASE("what a page of metrics lacks is not shown, and what is none is an error") {
@@ -76,7 +115,9 @@ TEST_CASE("what a page of metrics lacks is not shown, and what is none is an err
     REQUIRE(bare);
     const auto rows = compare(*bare, *bare, *bare, 1);
     REQUIRE(rows.size() == 1);
-    CHECK(table_lines(rows, 10)[1].find("   -        -     1  a") != std::string::npos);
+    CHECK(table_lines(rows, 10)[1].starts_with(
+        "a              0 B           0          0     -        0  "
+        "     -  -            0 B     1  -"));
     CHECK(table_lines(rows, 0).size() == 1);
     CHECK_FALSE(parse_programs(""));
     CHECK_FALSE(parse_programs("node_exporter_build_info{version=\"1\"} 1\n"));

@@ -88,8 +88,8 @@ TEST_CASE("two answers are rates, also of what began between them") {
     CHECK(rates.max == 0.002);
     CHECK(row_of(session, "begun").rates.calls == 0.25);
     CHECK(session.head() == exporter +
-                                " at http://node:1, up 14s, 2 processes, 2 functions, 2.25 "
-                                "calls/s, 0.25 errors/s");
+                                " at http://node:1, up 14s, 2 processes, 2 functions with "
+                                "2.25 calls/s and 0.25 errors/s");
     const auto lines = table_lines(*session.rows(), 10);
     REQUIRE(lines.size() == 3);
     CHECK(lines[0] ==
@@ -99,6 +99,12 @@ TEST_CASE("two answers are rates, also of what began between them") {
     CHECK(lines[2] ==
           "    0.25        -        -        -        -        -        -  liby.so    begun");
     CHECK(table_lines(*session.rows(), 1).size() == 2);
+    // Too narrow for the function behind the others.
+    const auto narrow = table_lines(*session.rows(), 10, 80);
+    CHECK(narrow[0] ==
+          "function calls/s    err/s   slow/s     mean      p50      p99      max  library   ");
+    CHECK_THAT(narrow[1], StartsWith("f           2.00     0.25     2.00   2.00ms "));
+    CHECK(table_lines(*session.rows(), 10, 90) == lines);
     // Nothing more: rates of 0, and no durations.
     session.take(answer(document_of(bench, 16s)));
     CHECK(row_of(session, "f").rates.calls == 0);
@@ -135,12 +141,15 @@ TEST_CASE("by process, each process has rows of its own, with its script and job
     CHECK(session.rows()->front().key.pid == 43);
     CHECK(session.rows()->front().rates.calls == 2);
     CHECK(session.rows()->back().process.script == "train.py");
-    CHECK_THAT(session.head(), ContainsSubstring(", 2 processes, 1 function, 2.00 calls/s"));
+    CHECK_THAT(session.head(), ContainsSubstring(", 2 processes, 1 function with 2.00 calls/s"));
     const auto lines = table_lines(*session.rows(), 10);
     REQUIRE(lines.size() == 3);
     CHECK_THAT(lines[0], ContainsSubstring("  library    process                       function"));
     CHECK_THAT(lines[1], ContainsSubstring("  libx.so.1  other 43                      f"));
     CHECK_THAT(lines[2], ContainsSubstring("  libx.so.1  python3 train.py 42 job 4711  f"));
+    const auto narrow = table_lines(*session.rows(), 10, 80);
+    CHECK_THAT(narrow[1], StartsWith("f        other 43                    2.00 "));
+    CHECK_THAT(narrow[2], StartsWith("f        python3 train.py 42 job "));
     // Fewer calls than before: another process of the same id.
     session.take(answer(document(2, 14s)));
     REQUIRE(session.rows());
