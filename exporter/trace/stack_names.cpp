@@ -45,10 +45,16 @@ std::vector<StackNames::Named> StackNames::name(std::span<const Stack> stacks) {
     std::map<std::uint32_t, std::vector<symbols::StackRequest>> requests;  // by process
     std::vector<Known::iterator> asked;
     for (const Stack &stack : stacks) {
-        const auto [entry, is_new] = known_of(stack.process).try_emplace(stack.addresses);
+        const auto [entry, is_new] =
+            known_of(stack.process).try_emplace({stack.addresses, stack.begins_at_instruction});
         if (is_new) {
             requests[stack.process.first].push_back(
-                {asked.size(), stack.process.first, stack.addresses, stack.code_start, true});
+                {.ticket = asked.size(),
+                 .tgid = stack.process.first,
+                 .addresses = stack.addresses,
+                 .code_start = stack.code_start,
+                 .is_thorough = true,
+                 .begins_at_instruction = stack.begins_at_instruction});
             asked.push_back(entry);
         }
     }
@@ -66,7 +72,7 @@ std::vector<StackNames::Named> StackNames::name(std::span<const Stack> stacks) {
     std::vector<Named> named;
     named.reserve(stacks.size());
     for (const Stack &stack : stacks) {
-        named.push_back(known_of(stack.process)[stack.addresses]);
+        named.push_back(known_of(stack.process)[{stack.addresses, stack.begins_at_instruction}]);
     }
     return named;
 }

@@ -30,7 +30,8 @@ public:
     struct Stack {
         Process process;
         std::uint64_t code_start;              // as in symbols::StackRequest
-        std::vector<std::uint64_t> addresses;  // return addresses, innermost first
+        std::vector<std::uint64_t> addresses;  // as there
+        bool begins_at_instruction = false;    // as there
     };
     // Texts are safe for a terminal. The outermost calls may have no frames.
     struct Named {
@@ -45,7 +46,7 @@ public:
     void forget_old();
 
 private:
-    using Known = std::map<std::vector<std::uint64_t>, Named>;
+    using Known = std::map<std::pair<std::vector<std::uint64_t>, bool>, Named>;
     struct Entry {
         Known stacks;
         std::chrono::steady_clock::time_point since;

@@ -48,6 +48,27 @@ TEST_CASE("samples of the CPU are where a program burns it", "[kernel][core]") {
     }
 }
 
+TEST_CASE("a sample in the probe at a function's first byte is of that function", "[kernel]") {
+    require_bpf();
+    const Exporter exporter;
+    const Process program({standin("workload"), "--threads", "1", "--seconds", "600"});
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    Profile profile({pid_option(program), "--format=json", "--frequency=199"});
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    const Json json = Json::parse(profile.finish());
+    double at_first_byte = 0;
+    for (const Json &stack : json.at("stacks")) {
+        if (!stack.at("stack").empty()) {
+            const Json &innermost = stack.at("stack").front();
+            const bool is_probed =
+                innermost.at("module") == "libcudart.so.12" && innermost.at("function").is_string();
+            at_first_byte +=
+                is_probed && innermost.at("offset") == 0 ? stack.at("samples").get<double>() : 0;
+        }
+    }
+    CHECK(at_first_byte > 0);
+}
+
 TEST_CASE("code that a program makes has the names of its perf map", "[kernel]") {
     require_bpf();
     const Process process = hold({"made", "1000"});

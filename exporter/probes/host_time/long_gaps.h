@@ -29,8 +29,8 @@ struct LongGap {
     // Empty: another thread's call.
     std::string_view before;
     std::string_view after;
-    // Where the thread was when it was blocked the longest: return addresses, innermost first. Only
-    // in a trace; empty: it is not known.
+    // Where the thread was when it was blocked the longest, innermost first: the instruction, and
+    // return addresses. Only in a trace; empty: it is not known.
     std::vector<std::uint64_t> stack{};
 };
 

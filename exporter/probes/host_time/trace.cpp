@@ -85,8 +85,10 @@ std::vector<StackFrame> GapTracer::frames_of(const probes::LongGap &gap) {
     }
     stack_names_->forget_old();
     const host_process &process = gap.record.process;
-    const StackNames::Stack stack = {
-        .process = {process.tgid, process.since_ns}, .code_start = 0, .addresses = gap.stack};
+    const StackNames::Stack stack = {.process = {process.tgid, process.since_ns},
+                                     .code_start = 0,
+                                     .addresses = gap.stack,
+                                     .begins_at_instruction = true};
     auto named = stack_names_->name({&stack, 1}).front().frames;
     named.resize(gap.stack.size());
     std::vector<StackFrame> frames;

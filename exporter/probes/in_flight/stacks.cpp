@@ -139,6 +139,7 @@ std::map<std::uint32_t, BlockedThread> InFlightStacks::of(const OpenCalls &open)
         symbols::StackRequest &request = requests.emplace_back();
         request.tgid = one.thread->tgid;
         request.code_start = one.thread->code_start;
+        request.begins_at_instruction = true;
         for (const StackPlace &place : one.places) {
             request.addresses.push_back(place.address);
         }

@@ -153,7 +153,8 @@ Result<> ProfileProbe::attach(profile_bpf &skeleton) {
              [this](const ProcessKey &key) { return processes_.wants(settings_.filter, key); },
          .python = [this](
                        const ProcessKey &key,
-                       std::span<const std::uint64_t> stack) { return python_->name(key, stack); }},
+                       std::span<const std::uint64_t> stack) { return python_->name(key, stack); },
+         .begins_at_instruction = settings_.type != ProfileType::heap},
         settings_.max_bytes);
     if (!stacks) {
         return tl::unexpected(stacks.error());

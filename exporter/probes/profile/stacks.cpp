@@ -62,7 +62,8 @@ void ProfiledStacks::name(const ProfileReading &reading) {
         users_.try_emplace(stack);
         asked.push_back({.process = {key.tgid, key.since_ns},
                          .code_start = 0,
-                         .addresses = std::move(addresses)});
+                         .addresses = std::move(addresses),
+                         .begins_at_instruction = sources_.begins_at_instruction});
         of.push_back(stack);
     }
     auto named = names_->name(asked);

@@ -39,6 +39,8 @@ public:
         // The functions of a stack of Python's.
         std::function<std::vector<PythonFrame>(const ProcessKey &, std::span<const std::uint64_t>)>
             python;
+        // Of a sample, but for those of the heap, which are of calls that have returned.
+        bool begins_at_instruction = false;
     };
     // Has at most so many bytes of text, about.
     static Result<std::unique_ptr<ProfiledStacks>> start(Sources sources, std::size_t max_bytes);

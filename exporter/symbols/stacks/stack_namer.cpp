@@ -57,10 +57,8 @@ std::vector<StackReply> StackNamer::name(std::span<const StackRequest> requests,
             continue;
         }
         for (std::size_t at = 0; at < std::min(request.addresses.size(), max_frames); ++at) {
-            // A call can be the last instruction of its function: then its return address is in
-            // the next one.
-            const std::uint64_t call = request.addresses[at] - 1;
-            const ebpf::Mapping *mapping = mapping_at(process, call);
+            const std::uint64_t code = request.code_at(at);
+            const ebpf::Mapping *mapping = mapping_at(process, code);
             if (mapping == nullptr) {
                 continue;
             }
@@ -69,7 +67,7 @@ std::vector<StackReply> StackNamer::name(std::span<const StackRequest> requests,
                 file.mappings.push_back(mapping);
             }
             places[i].push_back({at, mapping, &file, file.offsets.size()});
-            file.offsets.push_back(call - mapping->start + mapping->file_offset);
+            file.offsets.push_back(code - mapping->start + mapping->file_offset);
         }
     }
     for (auto &[id, file] : files) {
@@ -82,7 +80,7 @@ std::vector<StackReply> StackNamer::name(std::span<const StackRequest> requests,
             answers.emplace_back(unresolved(requests[i].ticket, requests[i].addresses.size()));
         answer.places.resize(requests[i].is_thorough ? answer.frames.size() : 0);
         for (const Place &place : places[i]) {
-            answer.frames[place.address] = frame_of(place, requests[i].addresses[place.address]);
+            answer.frames[place.address] = frame_of(place, requests[i]);
             if (requests[i].is_thorough) {
                 answer.places[place.address] = place_of(place);
             }
@@ -156,18 +154,18 @@ CodePlace StackNamer::place_of(const Place &place) {
 // What is in no file.
 void StackNamer::name_made_code(std::span<const StackRequest> requests,
                                 std::vector<StackReply> &replies, const WorkLimit &limit) {
-    std::map<std::uint32_t, std::vector<std::uint64_t>> asked;  // calls, by process
+    std::map<std::uint32_t, std::vector<std::uint64_t>> asked;  // by process
     const auto for_each = [&](const auto &use) {
         for (std::size_t i = 0; i < requests.size(); ++i) {
             for (std::size_t at = 0; at < replies[i].places.size(); ++at) {
                 if (!replies[i].places[at].segment) {
-                    use(requests[i].tgid, requests[i].addresses[at] - 1, replies[i].frames[at]);
+                    use(requests[i], at, replies[i].frames[at]);
                 }
             }
         }
     };
-    for_each([&](std::uint32_t tgid, std::uint64_t call, const Frame & /*frame*/) {
-        asked[tgid].push_back(call);
+    for_each([&](const StackRequest &request, std::size_t at, const Frame & /*frame*/) {
+        asked[request.tgid].push_back(request.code_at(at));
     });
     std::map<std::uint32_t, std::map<std::uint64_t, FunctionAt>> found;
     for (const auto &[tgid, calls] : asked) {
@@ -183,22 +181,24 @@ void StackNamer::name_made_code(std::span<const StackRequest> requests,
         const auto ended = FileCache::Clock::now();
         wait = ended + 10 * (ended - began);
     }
-    for_each([&](std::uint32_t tgid, std::uint64_t call, Frame &frame) {
-        const FunctionAt &function = found[tgid][call];
+    for_each([&](const StackRequest &request, std::size_t at, Frame &frame) {
+        const std::uint64_t code = request.code_at(at);
+        const FunctionAt &function = found[request.tgid][code];
         if (!function.name.empty()) {
             frame = {.function = function.name,
                      .module = "[made at run time]",
-                     .offset = function.offset + 1};
+                     .offset = function.offset + request.addresses[at] - code};
         }
     });
 }
 
-Frame StackNamer::frame_of(const Place &place, std::uint64_t address) {
+Frame StackNamer::frame_of(const Place &place, const StackRequest &request) {
     const FunctionAt &function = place.file->functions[place.offset];
+    const std::uint64_t address = request.addresses[place.address];
     Frame frame{function.name, to_valid_utf8(place.mapping->name, max_module_bytes), 0};
     frame.offset = function.name.empty()
                        ? address - place.mapping->start + place.mapping->file_offset
-                       : function.offset + 1;  // of the return address
+                       : function.offset + address - request.code_at(place.address);
     return frame;
 }
 

@@ -20,12 +20,20 @@ namespace gpusnoop::symbols {
 struct StackRequest {
     std::uint64_t ticket = 0;  // returned with the answer
     std::uint32_t tgid = 0;
-    std::vector<std::uint64_t> addresses;  // return addresses, innermost first
+    // Return addresses, innermost first; the first can be the instruction that the thread is at.
+    std::vector<std::uint64_t> addresses;
     // Where the code of the process's executable begins (mm->start_code). With it, the stack is not
     // looked up in another program that has reused the process id; 0 if it is not known.
     std::uint64_t code_start = 0;
     // Also the places, and the names of code that the program has made (perf_map.h).
     bool is_thorough = false;
+    bool begins_at_instruction = false;
+
+    // What is looked up. A call can be the last instruction of its function: then its return
+    // address is in the next one.
+    [[nodiscard]] std::uint64_t code_at(std::size_t frame) const {
+        return addresses[frame] - (frame == 0 && begins_at_instruction ? 0 : 1);
+    }
 };
 
 struct StackReply {
@@ -75,7 +83,7 @@ private:
 
     Process read_process(std::uint32_t tgid);
     static const ebpf::Mapping *mapping_at(const Process &process, std::uint64_t address);
-    static Frame frame_of(const Place &place, std::uint64_t address);
+    static Frame frame_of(const Place &place, const StackRequest &request);
     void add_debug_file(CachedFile &file, const ebpf::Mapping &mapping);
     static CodePlace place_of(const Place &place);
     void look_up(const FileId &id, File &file, const WorkLimit &limit);

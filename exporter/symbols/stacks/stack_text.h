@@ -13,7 +13,7 @@ namespace gpusnoop::symbols {
 struct Frame {
     std::string function;      // without arguments, at most max_function_name_bytes
     std::string module;        // the last part of the path of the file
-    std::uint64_t offset = 0;  // of the return address: in the function, else in the file
+    std::uint64_t offset = 0;  // of the address: in the function, else in the file
 };
 
 inline constexpr std::size_t max_site_label_bytes = 128;

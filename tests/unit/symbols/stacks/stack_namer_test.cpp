@@ -250,6 +250,27 @@ TEST_CASE("a stack is not looked up in another program", "[stack_namer]") {
     CHECK(bench.frames_of(own_tgid(), {address}, 0)[0].function == "T::first");
 }
 
+TEST_CASE("a sample on the first byte of a function is in it, a return address before it is not",
+          "[stack_namer]") {
+    const MappedImage image(two_functions());
+    NamerFixture bench;
+    StackRequest request{.ticket = 1,
+                         .tgid = own_tgid(),
+                         .addresses = {image.at(0x100), image.at(0x140)},
+                         .is_thorough = true};
+    const auto reply = [&] { return bench.namer.name({&request, 1}).front(); };
+    CHECK(reply().frames[0].function.empty());
+    CHECK(reply().frames[1].function == "T::first");
+    CHECK(reply().frames[1].offset == 0x40);
+    request.begins_at_instruction = true;
+    CHECK(reply().frames[0].function == "T::first");
+    CHECK(reply().frames[0].offset == 0);
+    CHECK(reply().frames[1].function == "T::first");
+    CHECK(reply().frames[1].offset == 0x40);
+    CHECK(reply().places[0].offset == ElfImage::kCodeOffset + 0x100);
+    CHECK(reply().places[1].offset == ElfImage::kCodeOffset + 0x13f);
+}
+
 TEST_CASE("a batch reads each process and each file once", "[stack_namer]") {
     const MappedImage image(two_functions());
     const ChildProcess child([](const auto &tell) { stack_test::leak_big(tell); });
