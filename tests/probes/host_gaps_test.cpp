@@ -393,3 +393,21 @@ TEST_CASE("a trace of gaps has each that is explained, when it ends", "[kernel]"
         }));
     }
 }
+
+TEST_CASE("a trace of gaps leaves out the one that was open when it began", "[kernel]") {
+    require_bpf();
+    std::vector<std::string> words = {standin("spends"), "name", "paused", "wait"};
+    for (int i = 0; i < 2'000; i++) {
+        words.insert(words.end(), {"launch", "sleep", "30"});
+    }
+    const Process process(words);
+    process.wait_for_output("waiting 1");
+    process.signal(SIGUSR1);
+    Trace trace("gap", host_time_config("auto"), {"--comm=paused", "--min-duration=20ms"});
+    eventually("some gaps", [&] { return trace.calls().size() >= 5; });
+    for (const Json &gap : trace.finish()) {
+        CAPTURE(gap.dump());
+        CHECK(gap.at("states").contains("sleep"));
+        CHECK(gap.at("longest").contains("sleep"));
+    }
+}

@@ -81,7 +81,8 @@ private:
     const GapTracing tracing_;
     int stacks_ = -1;  // the table of stacks; -1: there is none
     LongGapHistory long_gaps_;
-    nanoseconds counts_since_{};  // 0: not up
+    nanoseconds counts_since_{};    // 0: not up
+    nanoseconds explains_since_{};  // from then on it sees each time that a thread is blocked
     nanoseconds read_at_{};
     bool must_read_ = false;  // before the next interval
     // As of the last reading, for any thread.
@@ -149,6 +150,7 @@ Result<> HostTimeProbe::attach(host_time_bpf &skeleton) {
     if (auto attached = attach_each(programs); !attached) {
         return attached;
     }
+    explains_since_ = now_on(CLOCK_MONOTONIC);
     followed().on_record([this](const follow_record &record, const ProcessIdentity &) {
         // A GPU process has threads by its first call; what others start is followed from its
         // beginning.
@@ -187,23 +189,24 @@ bool HostTimeProbe::on_gap(std::span<const std::byte> bytes) {
         return false;
     }
     const nanoseconds ended(static_cast<std::int64_t>(record->ended_ns));
-    if (ended < counts_since_) {
-        return true;  // an earlier exporter has not read it
+    const nanoseconds began = ended - nanoseconds(static_cast<std::int64_t>(record->ns));
+    if (began < explains_since_) {
+        return true;  // its states are not known, or an earlier exporter has not read it
     }
     followed().drain();  // who the process is
     const ProcessIdentity &process = aggregator().identity_of(record->process);
     const CudaFunctionName function_name = targets().cuda_function_name();
     const nanoseconds to_realtime = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
     const auto gpu = targets().times().gpu_name(record->process.tgid, record->device);
-    const LongGap gap{
-        .began = ended - nanoseconds(static_cast<std::int64_t>(record->ns)) + to_realtime,
-        .record = *record,
-        .process = process,
-        .gpu = gpu && *gpu != "unknown" ? *gpu : std::string(),
-        .before = record->before == HOST_GAP_OTHER_THREAD ? std::string_view()
-                                                          : function_name(record->before),
-        .after = function_name(record->after),
-        .stack = stack_of(record->longest)};
+    const LongGap gap{.began = began + to_realtime,
+                      .record = *record,
+                      .process = process,
+                      .gpu = gpu && *gpu != "unknown" ? *gpu : std::string(),
+                      .before = record->before == HOST_GAP_OTHER_THREAD
+                                    ? std::string_view()
+                                    : function_name(record->before),
+                      .after = function_name(record->after),
+                      .stack = stack_of(record->longest)};
     tracing_.on_gap(gap, process);
     return true;
 }
