@@ -18,7 +18,8 @@ const CLI::App *add_profile(CLI::App &command, probes::ProfileOptions &options) 
         profile->add_option(
             "--type", options.settings.type,
             "cpu (what runs), offcpu (what waits), page_faults (what touches new memory), or heap "
-            "(what one process allocates and does not free)."),
+            "(host memory, not the GPU's: what one process allocates by malloc and does not "
+            "free)."),
         probes::profile_types());
     profile
         ->add_option("--pid", options.settings.filter.pids,
