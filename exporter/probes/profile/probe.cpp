@@ -244,6 +244,7 @@ Profile ProfileProbe::profile_since(nanoseconds began, nanoseconds now) const {
 Result<Profile> ProfileProbe::take() {
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
     skeleton().bss->heap_is_over = true;
+    note_new();  // before the probes are detached: that takes seconds, and names have only two
     allocator_.clear();
     links_.clear();  // the tables stay as they are now
     note_new();
