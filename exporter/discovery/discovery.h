@@ -172,7 +172,7 @@ private:
     Result<> take_probes_from(const std::vector<std::uint32_t> &tgids, Clock::time_point until);
     [[nodiscard]] bool is_held(const ebpf::Mapping &mapping);
     void hold(const Key &key, Known &known);
-    [[nodiscard]] Release state_of_release(const std::vector<std::uint32_t> &tgids);
+    [[nodiscard]] Result<Release> state_of_release(const std::vector<std::uint32_t> &tgids);
     void end_release(std::uint32_t tgid, std::string_view reason);
     void end_old_releases();
 

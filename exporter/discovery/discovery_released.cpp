@@ -38,14 +38,14 @@ Result<Discovery::Release> Discovery::release(std::vector<std::uint32_t> tgids,
         return tl::unexpected(asked ? taken->error() : asked.error());
     }
     const auto until = Clock::now() + patience_of_release;
-    const auto state = std::make_shared<Release>();
+    const auto state = std::make_shared<Result<Release>>();
     while (true) {
         const auto looked =
             run_on_thread([this, tgids, state] { *state = state_of_release(tgids); });
         if (!looked) {
             return tl::unexpected(looked.error());
         }
-        if (state->is_complete() || Clock::now() >= until) {
+        if (!*state || (*state)->is_complete() || Clock::now() >= until) {
             return *state;
         }
         std::this_thread::sleep_for(between_questions);
@@ -66,6 +66,9 @@ Result<> Discovery::take_probes_from(const std::vector<std::uint32_t> &tgids,
     forget_changed();
     for (const std::uint32_t tgid : tgids) {
         const auto started = processes::start_time(tgid);
+        if (!started && tgids.size() > 1) {
+            continue;  // of a container: it has ended meanwhile
+        }
         if (!started) {
             return fail("there is no process " + std::to_string(tgid), ESRCH);
         }
@@ -77,7 +80,15 @@ Result<> Discovery::take_probes_from(const std::vector<std::uint32_t> &tgids,
             return tl::unexpected(mappings.error());
         }
         released_.add(tgid, {*started, until});
-        consider_all(*mappings);
+        // By the file, as it may be mapped by a name that no attacher wants.
+        for (const ebpf::Mapping &mapping : *mappings) {
+            for (auto &[key, known] : known_) {
+                if (key.second == mapping.file) {
+                    released_.hold(mapping.file, tgid);
+                    hold(key, known);
+                }
+            }
+        }
         log::info("probes are taken from a process",
                   {{"pid", std::to_string(tgid)},
                    {"files", std::to_string(released_.files_of(tgid).size())}});
@@ -112,13 +123,17 @@ void Discovery::hold(const Key &key, Known &known) {
     found_.failed(*key.first, key.second, std::string(held_reason));
 }
 
-Discovery::Release Discovery::state_of_release(const std::vector<std::uint32_t> &tgids) {
+Result<Discovery::Release> Discovery::state_of_release(const std::vector<std::uint32_t> &tgids) {
     Release state;
     std::set<FileId> files;
     for (const std::uint32_t tgid : tgids) {
         const auto held = released_.files_of(tgid);
         files.insert(held.begin(), held.end());
-        state.threads_in_calls += kernel_.list->threads_in_probed_calls(tgid).value_or(0);
+        const auto threads = kernel_.list->threads_in_probed_calls(tgid);
+        if (!threads && threads.error().code != ESRCH) {
+            return tl::unexpected(threads.error());
+        }
+        state.threads_in_calls += threads.value_or(0);
     }
     state.files = files.size();
     state.files_with_probes = static_cast<std::size_t>(

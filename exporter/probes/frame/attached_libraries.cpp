@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t max_build_bytes = 64;
 
 std::string build_of(const discovery::Library &library) {
-    const auto elf = symbols::ElfFile::open(library.readable(), library.limits);
+    const auto elf = symbols::ElfFile::open(library.readable());
     return elf ? elf->build_id().value_or("").substr(0, max_build_bytes) : "";
 }
 
