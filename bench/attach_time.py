@@ -322,20 +322,20 @@ class Measured:
         start_alone, _, stop_alone = medians(without)
         self.tables.append({
             "title": "Start, attach, detach",
-            "text": f"The exporter starts on libraries of so many functions (and {options.others} others), each copy a file of its own that a process has mapped; is shown "
-                    f"one copy more; is stopped. {options.rounds} rounds in which the modes take turns: medians, in parentheses the least and the most. In the last row, "
-                    "there is nothing to attach to at the start.",
+            "text": f"The exporter starts while a process has mapped copies of a library with that many traced functions (and {options.others} others), each copy a separate "
+                    f"file. Then one more copy is mapped, and the exporter is stopped. {options.rounds} rounds in which the modes take turns: medians, with minimum and maximum "
+                    "in parentheses. In the last row, there is nothing to attach to at startup.",
             "columns": ["mode", "functions x copies"] + COLUMNS, "rows": rows})
         for mode in ("session", "multi"):
             if mode in times:
                 started, noticed, stopped = zip(*times[mode])
                 functions, copies = sizes[mode]
                 self.bar(f"start to all attached, {functions} functions x {copies} copies, {mode}", 0.5, started,
-                         f"with nothing to attach to it is {1000 * start_alone:.0f} ms, most of which the kernel takes to verify all probes' programs")
+                         f"{1000 * start_alone:.0f} ms with nothing to attach to, most of it for the kernel's verification of all probes' programs")
                 self.bar(f"new library copy opened to attached, {functions} functions, {mode}", 0.01, noticed,
-                         "reading the file and attaching to its functions, behind the kernel's news of the mapping")
+                         "reading the file and attaching to its functions, after the kernel reports the mapping")
                 self.bar(f"SIGTERM to exit, {functions} functions x {copies + 1} copies, {mode}", 0.3, stopped,
-                         f"with one copy it is {1000 * stop_alone:.0f} ms: the kernel closes the 7 perf events of the probe fence one after the "
+                         f"{1000 * stop_alone:.0f} ms with one copy: the kernel closes the 7 perf events of the probe fence one after the "
                          "other, and waits for a grace period at each")
 
     def growth(self, what, loads, title, text, take):
@@ -353,27 +353,27 @@ class Measured:
 
     def by_functions(self):
         least = max(1, self.options.functions // 10)
-        self.growth("functions of a copy", [least * times for times in GROWTH], "Attach, by functions",
-                    f"The same with {self.options.copies} copies of libraries of so many functions.",
+        self.growth("functions per copy", [least * times for times in GROWTH], "Attach time by number of functions",
+                    f"The same with {self.options.copies} copies of a library with that many functions.",
                     lambda mode, load: self.round(mode, load, self.options.copies))
 
     def by_processes(self):
-        self.growth("processes", [self.options.processes * times for times in GROWTH], "Discovery, by processes",
-                    f"The same with {self.options.copies} copies of {self.options.perf_functions} functions that so many processes have mapped: the exporter looks at each.",
+        self.growth("processes", [self.options.processes * times for times in GROWTH], "Discovery time by number of processes",
+                    f"The same with {self.options.copies} copies of {self.options.perf_functions} functions, mapped by that many processes: the exporter examines each process.",
                     lambda mode, load: self.round(mode, self.options.perf_functions, self.options.copies, load))
 
     def real(self):
         libraries, missing = real_libraries()
-        text = "With the default configuration: mapped to attached, which is reading its symbols, choosing functions and attaching to them."
+        text = "With the default configuration: time from mapped to attached, which covers reading symbols, selecting functions and attaching to them."
         if missing:
-            text += f" Not installed here, and so left out: {', '.join(missing)}."
+            text += f" Not installed here, and therefore left out: {', '.join(missing)}."
         rows = []
         if libraries:
             rounds = [one_real_round(self.options.exporter, self.folder, libraries) for _ in range(self.options.growth_rounds)]
             for n, path in enumerate(libraries):
                 taken = [times[n] for times, _, _ in rounds]
                 rows.append([path.name, f"{path.stat().st_size / 1e6:.0f}", str(rounds[0][1][n]), shown(taken)])
-                self.bar(f"{path.name} opened to attached", 0.1, taken, "reading the symbols of so large a file")
+                self.bar(f"{path.name} opened to attached", 0.1, taken, "reading the symbols of such a large file")
             rows.append(["all of them: SIGTERM to exit", "", "", shown([stopped for _, _, stopped in rounds])])
         else:
             rows.append(["none", "", "", ""])

@@ -173,8 +173,8 @@ def measure(options, folder):
     results.table(
         "First calls lost",
         f"A program loads a copy of the runtime that no program used before, waits, and calls cudaMalloc {options.calls} times, every {APART} µs. "
-        f"How many of these calls the exporter did not count: the median of {options.starts} starts, in parentheses the least and the most. "
-        "With the driver's library on the node, `discovery.preattach` names it.",
+        f"The table has the number of calls that the exporter did not count: the median of {options.starts} starts, with minimum and maximum in parentheses. "
+        "The driver's library on the node is named in `discovery.preattach`.",
         ["the exporter attaches to", "exporter", *(f"first call after {delay} ms" for delay in DELAYS)], rows)
 
     alone = kernel_alone(options, folder)
@@ -186,8 +186,8 @@ def measure(options, folder):
 
     bar("first calls lost, the driver's library on the node", True, DELAYS, "")
     bar("first calls lost, a copy of the runtime alone, first call after 5 ms or more", False, [d for d in DELAYS if d >= 5],
-        f"floor: the kernel alone takes {statistics.median(alone):.1f} ({min(alone):.1f} to {max(alone):.1f}) ms to set the first breakpoint of such a "
-        "copy; it waits for an RCU grace period (register_for_each_vma() in kernel/events/uprobes.c)")
+        f"floor: the kernel alone needs {statistics.median(alone):.1f} ({min(alone):.1f} to {max(alone):.1f}) ms to set the first breakpoint in such a "
+        "copy, because it waits for an RCU grace period (register_for_each_vma() in kernel/events/uprobes.c)")
     results.give(options.json)
 
 

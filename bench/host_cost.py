@@ -42,8 +42,8 @@ discovery: {exclude: ["*/standin/company/*"]}
 RUNQLAT_HOOKS = 3
 STATS = Path("/proc/sys/kernel/bpf_stats_enabled")
 HACKBENCH = ("hackbench", "--groups", "4")
-LIMIT = ("a program at the hook is called, which an empty one is, too; then a look whether the thread has any storage, and for a "
-         "followed one its account there, some thirty readings of the kernel's own account of the thread and as many additions")
+LIMIT = ("the call of the program, as for an empty one; then a check whether the thread has any storage, and for a traced thread "
+         "its account there: some thirty reads of the kernel's own account of the thread, and as many additions")
 
 
 class Switches(Dialogue):
@@ -168,12 +168,12 @@ def counted_programs():
 
 
 def switches(results, options):
-    cells = [(of, by) for of in ("bystander", "launching threads", "other followed threads") for by in ("futex", "pipe")]
+    cells = [(of, by) for of in ("bystander", "launching threads", "other traced threads") for by in ("futex", "pipe")]
 
     def turn(way):
         with (Switches(options) as bystander, Switches(options) as followed, Switches(options) as other,
               way(options, followed, other) as holder):
-            programs = dict(zip(("bystander", "launching threads", "other followed threads"), (bystander, followed, other)))
+            programs = dict(zip(("bystander", "launching threads", "other traced threads"), (bystander, followed, other)))
             costs = {cell: programs[cell[0]].cost(cell[1], options.switches) for cell in cells}
             if holder:
                 with counted_programs():
@@ -195,12 +195,12 @@ def switches(results, options):
             rows.append([f"{cell[0]}, by {cell[1]}", name, f"{cost:.0f}", "" if name == "no program" else f"{cost - base:.0f}",
                          figures.ratio_text(added(found, name, "empty program", cell)) if over else "",
                          f"{statistics.median(counted):.0f}" if counted else ""])
-    results.table("Cost of a switch between threads",
-                  f"Two threads wake each other on one CPU, {options.switches} times each in each of {options.rounds} rounds, in which the ways "
-                  "take turns: wall time of a switch, medians. Nobody follows the bystander; the launching threads have launched a kernel, "
-                  "and of the process of the other followed ones a third thread has. The last column is by the kernel's count of the time in "
-                  "the programs, in runs of their own, with two more readings of the clock in it.",
-                  ["", "", "ns a switch", "added ns", "added, over the empty program", "ns in the programs"], rows)
+    results.table("Cost of a context switch",
+                  f"Two threads wake each other on one CPU, {options.switches} times each in each of {options.rounds} rounds; the alternatives "
+                  "take turns. Wall time of a switch, medians. The bystander is an untraced process; the launching threads have launched a kernel; "
+                  "in the process of the other traced threads, a third thread has. The last column is the kernel's measurement of the time in the "
+                  "programs, from separate runs; it includes two extra clock reads.",
+                  ["", "", "ns per switch", "added ns", "added, over the empty program", "ns in the programs"], rows)
     # By the kernel's count, as what the wall times add varies by more than that from turn to turn.
     for cell, most in zip(cells, (1.35, 1.35, 3, 5, 3, 5)):
         bar(results, f"time in the programs at a switch, {cell[0]}, by {cell[1]}: over an empty program",
@@ -239,9 +239,9 @@ def connections(results, options):
         rows.append([of, f"{statistics.median(base):.0f}", f"{statistics.median(cost):.0f}",
                      figures.ratio_text([one / other for one, other in zip(cost, base)]), f"{counted:.0f}"])
     results.table("Cost of a TCP connection",
-                  f"A program makes {options.connections} connections to itself and closes both ends, in each of {options.rounds} rounds: wall "
-                  "time of one, medians. The last column is by the kernel's count of the time in all programs of the exporter, those at "
-                  "switches too, in runs of their own.",
+                  f"A program makes {options.connections} connections to itself and closes both ends, in each of {options.rounds} rounds. Wall "
+                  "time per connection, medians. The last column is the kernel's measurement of the time in all programs of the exporter, "
+                  "including those at context switches, from separate runs.",
                   ["", "ns, no program", "ns, ours", "ours, over no program", "ns in the programs"], rows)
 
 
@@ -281,17 +281,17 @@ def hackbench(results, options):
         rows.append([name, f"{statistics.median(times[name]):.2f}", "" if name == "empty program" else figures.ratio_text(ratios),
                      f"{statistics.median(rates[name]):,.0f}", "" if name == "empty program" else figures.ratio_text(switching[name]),
                      "" if name == "no program" else percent(shares[name])])
-    results.table("A machine busy with switches",
-                  f"{' '.join(HACKBENCH)} --loops {options.loops}, {options.rounds} rounds, in which the ways take turns: how long that took, the "
-                  "ratio to the time with an empty program, and the switches of the whole machine with the same ratio. Then, in a run of its own, "
-                  "the time in the BPF programs, as a share of all CPUs' time, by the kernel's count (kernel.bpf_stats_enabled), "
-                  "which has two more readings of the clock in it.",
-                  ["", "seconds", "over the empty program", "switches a second", "over the empty program", "in the programs"], rows)
-    results.bar("switches a second under hackbench: over an empty program", ">= 0.97x", figures.ratio_text(switching["ours"]),
-                statistics.median(switching["ours"]) >= 0.97, f"the runs differ by more: {figures.ratio_text(switching['no program'])} "
+    results.table("Context switches under hackbench",
+                  f"{' '.join(HACKBENCH)} --loops {options.loops}, {options.rounds} rounds; the alternatives take turns. The time it took, its ratio "
+                  "to the time with an empty program, and the same for the context switches of the whole machine. The last column, from a separate "
+                  "run, is the time in the BPF programs as a share of the time of all CPUs, as measured by the kernel (kernel.bpf_stats_enabled); "
+                  "it includes two extra clock reads.",
+                  ["", "seconds", "over the empty program", "switches per second", "over the empty program", "in the programs"], rows)
+    results.bar("switches per second under hackbench: over an empty program", ">= 0.97x", figures.ratio_text(switching["ours"]),
+                statistics.median(switching["ours"]) >= 0.97, f"the runs vary by more: {figures.ratio_text(switching['no program'])} "
                 "without any program; the next bar counts the programs' time instead")
     more = [ours - base for ours, base in zip(shares["ours"], shares["empty program"])]
-    results.bar("time in the programs under hackbench, over that in an empty one, of all CPUs' time", "<= 3 %", percent(more),
+    results.bar("time in the programs under hackbench beyond an empty program, as a share of all CPUs", "<= 3 %", percent(more),
                 statistics.median(more) <= 0.03, LIMIT)
 
 

@@ -75,7 +75,7 @@ PROGRAMS = {
     "kvm_returns": ("a virtual CPU returns to its process", "exits", 2),
     "prof_tick": ("a sample of the continuous profile", "burns", None),
 }
-LIMIT = "a look whether the thread's process is followed, which an empty program has not"
+LIMIT = "it checks whether the thread's process is traced, which an empty program does not"
 # The same code where events are more frequent, so that what it reads is in the caches, as the empty program's is.
 SAME_CODE = {"irq_hard_in": "irq_soft_in", "irq_hard_out": "irq_soft_out"}
 
@@ -144,7 +144,7 @@ def main():
         ratios = {of: [turn[load][program] / turn[load]["empty"] for turn in turns if program in turn[load]]
                   for of, turns in found.items()}
         if not times["others"] or not times["followed"]:
-            rows.append([what, "it did not run here", "", "", ""])
+            rows.append([what, "did not run here", "", "", ""])
             continue
         rows.append([what] + [cell for of in found for cell in
                               (f"{statistics.median(times[of]):.0f}", figures.ratio_text(ratios[of]))])
@@ -154,16 +154,16 @@ def main():
             if program in SAME_CODE:
                 same, its_load, _ = PROGRAMS[SAME_CODE[program]]
                 often = [turn[its_load][SAME_CODE[program]] / turn[its_load]["empty"] for turn in found["others"]]
-                limit += (f"; the floor is what it reads, which is in no cache where events are rare: the same code when {same}, of which there "
-                          f"are more, is at {figures.ratio_text(often)}")
-            results.bar(f"time in the program when {what}, of a process that nobody follows: over an empty one", f"<= {most}x",
+                limit += (f"; the floor is reading data that is not cached because the events are rare: the same code when {same}, which is "
+                          f"more frequent, is at {figures.ratio_text(often)}")
+            results.bar(f"time in the program when {what}, in an untraced process: over an empty one", f"<= {most}x",
                         figures.ratio_text(ratios["others"]), ratio <= most, limit)
-    results.table("Programs that are off by default",
-                  f"{os.cpu_count()} processes that nobody follows, and as many that are followed, send datagrams to themselves, read a "
-                  f"disk, run virtual machines, or compute, {options.seconds:g} s each in each of {options.rounds} rounds: nanoseconds of one run of a "
-                  "program by the kernel's count, which has two readings of the clock in it, medians, and the ratio to a run of an empty program "
-                  "at switches between threads. What is followed runs Python, so that samples have its functions.",
-                  ["", "ns, others", "over an empty program", "ns, followed", "over an empty program"], rows)
+    results.table("BPF programs that are off by default",
+                  f"{os.cpu_count()} untraced processes, and as many traced ones, send datagrams to themselves, read a disk, run virtual machines, or "
+                  f"compute, for {options.seconds:g} s each in each of {options.rounds} rounds. Nanoseconds per run of a program as measured by the kernel, "
+                  "including two clock reads, medians, and the ratio to a run of an empty program at context switches. The traced processes run "
+                  "Python, so samples include its functions.",
+                  ["", "ns, untraced", "over an empty program", "ns, traced", "over an empty program"], rows)
     results.give(options.json)
 
 

@@ -171,36 +171,37 @@ def processes_tables(results, options, counts):
             found[count, what] = page, memory
         added.append((what, of_this))
     results.table(
-        "Memory by traced processes",
-        "The exporter with its default configuration beside stand-in programs that were traced (150 iterations each, with memory of four kinds) and hold what they have allocated. "
-        "MiB, after the page was read a few times. Of user space: rings are BPF's buffers, as far as they are mapped; files are the program's own code and libraries'; anonymous is the "
-        "rest; peak is the most that was resident. Of the kernel: what it accounts for as memory of the exporter's BPF maps (the rings with them) and programs.",
+        "Memory by number of traced processes",
+        "The exporter with its default configuration, and traced stand-in programs that hold their allocations (150 iterations each, with four kinds of memory). In MiB, "
+        "after a few scrapes. In user space: rings are the mapped part of the BPF ring buffers; files are the code of the exporter and its libraries; anonymous is the rest; "
+        "peak is the highest resident memory. In the kernel: its own accounting of the exporter's BPF maps (including the rings) and programs.",
         ["processes", "samples", "resident", "rings", "files", "anonymous", "peak", "kernel: maps", "kernel: programs"], rows)
     most = counts[-1]
     one, same, own = (found[counts[0], "of one program"], found[most, "of one program"], found[most, "each of its own"])
     series_between = samples_of(own[0]) - samples_of(same[0])
     rows = []
     if most > counts[0]:
-        for what, many in (("a process more, of the same program", same), ("a process more, of a program of its own", own)):
+        for what, many in (("one more process, of the same program", same), ("one more process, of a new program", own)):
             rows.append([what, f"{(many[1].anonymous - one[1].anonymous) / (most - counts[0]) / 1024:.1f} KiB",
                          f"{(many[1].maps - one[1].maps) / (most - counts[0]) / 1024:.1f} KiB"])
-        rows.append(["a series", f"{(own[1].anonymous - same[1].anonymous) / series_between:.0f} bytes", "none"])
+        rows.append(["one more series", f"{(own[1].anonymous - same[1].anonymous) / series_between:.0f} bytes", "none"])
         for what, points in added:
             points = points if points[0][0] == counts[0] else [added[0][1][0], *points]
-            rows.append([f"exponent of what processes add, {what}", exponent_text([(n, user) for n, user, _ in points]),
+            rows.append([f"exponent of the memory that processes add, {what}", exponent_text([(n, user) for n, user, _ in points]),
                          exponent_text([(n, kernel) for n, _, kernel in points])])
     results.table(
-        "Memory of a process and of a series",
-        f"Of the table above: {most} processes less {counts[0]}, and {most} programs less {most} processes of one program, by the series that they have more.",
+        "Memory per process and per series",
+        f"Differences in the table above: {most} processes minus {counts[0]} for a process; {most} programs minus {most} processes of one program, divided by the additional "
+        "series, for a series.",
         ["what", "user space", "kernel"], rows)
     worst = max(same[1].resident, own[1].resident)
     results.bar(f"resident memory, default configuration, {most} traced processes", f"<= {BAR_MIB} MiB",
                 f"{mib(worst)} MiB ({mib(same[1].resident)} of one program, {mib(own[1].resident)} each of its own)",
                 worst <= BAR_MIB * MIB,
-                f"{mib(own[1].rings)} MiB are the rings, {mib(own[1].files)} MiB code, {mib(own[1].anonymous)} MiB the rest")
+                f"{mib(own[1].rings)} MiB are rings, {mib(own[1].files)} MiB code, {mib(own[1].anonymous)} MiB other memory")
     results.bar(f"kernel memory of BPF maps, default configuration, {most} traced processes", f"<= {BAR_MAPS_MIB} MiB",
                 f"{mib(own[1].maps)} MiB", own[1].maps <= BAR_MAPS_MIB * MIB,
-                f"{mib(own[1].rings)} MiB are the rings, 16 MiB the buckets of the table of up to a million live allocations, and the rest "
+                f"{mib(own[1].rings)} MiB are rings, 16 MiB the buckets of the table for up to a million live allocations, and the rest "
                 "other tables")
 
 
@@ -215,8 +216,8 @@ def allocations_table(results, options, counts):
     rows.append(["exponent", exponent_text([(n, user) for n, user, _ in points]), "",
                  exponent_text([(n, kernel) for n, _, kernel in points]), "", "", ""])
     results.table(
-        "Memory by live allocations",
-        "One program allocates 256 bytes so many times and frees nothing; the page shows each of them. What is there more than before, in user space (anonymous) and in the kernel (BPF maps).",
+        "Memory by number of live allocations",
+        "One program allocates 256 bytes that many times and frees nothing; the page counts all of them. The growth in user space (anonymous memory) and in the kernel (BPF maps).",
         ["live allocations", "user space MiB", "bytes each", "kernel MiB", "bytes each", "resident MiB", "peak MiB"], rows)
 
 

@@ -45,9 +45,9 @@ def main():
     rows.append([f"`{OURS}` over `{THEIRS}`", figures.ratio_text(ratios), "", ""])
     results = figures.Results()
     results.table(
-        "Hot paths of user space",
-        "Google Benchmark, one thread, the repetitions of all in random turns: CPU time of a record, a look-up, a text, or for a page (of 10,000 series) a sample: "
-        "median, tenth and ninetieth of a hundred. An allocation is a call of operator new.",
+        "Hot paths in user space",
+        "Google Benchmark, one thread, all repetitions in random order. CPU time per record, lookup or string, or for a page (of 10,000 series) per sample: "
+        "median, 10th and 90th percentile. An allocation is a call of operator new.",
         ["path", "ns", "spread", "allocations"], rows)
     results.give(options.json)
     return 0

@@ -201,10 +201,10 @@ def scrape_table(results, found):
         rows.append(["node_exporter", "missing: scripts/setup.sh --tests", "", "", "", "", "", "", ""])
     results.table(
         "Scrapes",
-        "The exporter's aggregators, fed with the records of a program for each thousand series, served by its own pipeline and HTTP server; "
-        "prometheus-cpp's Exposer with a registry of the same series; Debian's node_exporter with what it has. Each a process of its own, "
-        "scraped over a socket of the loopback in turns, each scrape a connection. Allocations are calls of operator new, of "
-        "node_exporter Go's own count; the peak is resident memory.",
+        "\"Ours\" is the exporter's aggregators, fed with the records of one program per thousand series, with its own pipeline and HTTP "
+        "server; the others are prometheus-cpp's Exposer with a registry of the same series, and Debian's node_exporter with its own series. "
+        "Each is a separate process, scraped in turns over loopback, with a new connection for each scrape. Allocations are calls of "
+        "operator new, or Go's own count for node_exporter; the peak is resident memory.",
         ["scrape", "samples", "p50 ms", "p99 ms", "bytes", "allocations", "MiB before", "MiB peak", "p50 over the Exposer's"],
         rows + growth_rows(found))
 
@@ -223,8 +223,8 @@ def parts_table(results, found):
     rows.append(["exponent", *(exponent_text(list(zip(loads, cost))) for cost in costs), ""])
     results.table(
         "Where a scrape's time goes",
-        "Medians. The snapshot is what the aggregating thread is asked for; the rest is done by the thread of the scrape. A pause is the time from one round of "
-        "the aggregating thread, which empties the rings, to the next, which comes 10 ms later at rest.", columns, rows)
+        "Medians. The aggregating thread takes the snapshot; the thread of the scrape does the rest. A pause is the time between two rounds of the aggregating "
+        "thread, in which it drains the rings: 10 ms at rest.", columns, rows)
 
 
 def write_table(results, found):
@@ -239,9 +239,9 @@ def write_table(results, found):
                      f"{median(1):,.0f}", f"{median(4):,.0f}", f"{median(2):,.0f}", f"{median(5):,.0f}"])
     rows.append(["exponent", exponent_text(ours), exponent_text(theirs), "", "", "", "", ""])
     results.table(
-        "Writing the text alone",
-        "The same families, written by the exporter from its snapshots and by prometheus-cpp's TextSerializer from its data model, in turns. The exponents are of the whole time.",
-        ["samples", "ours, ns a sample", "TextSerializer's", "ours over it", "ours, allocations", "TextSerializer's", "ours, bytes", "TextSerializer's"],
+        "Rendering the text",
+        "The same families, rendered by the exporter from its snapshots and by prometheus-cpp's TextSerializer from its data model, in turns. The exponents are those of the total time.",
+        ["samples", "ours, ns per sample", "TextSerializer's", "ours over it", "ours, allocations", "TextSerializer's", "ours, bytes", "TextSerializer's"],
         rows)
 
 
@@ -251,13 +251,13 @@ def bars(results, found):
         worst = max((kind for kind in found[size][0] if kind.name.startswith("ours")), key=Kind.p99)
         results.bar(f"scrape of {size:,} series, p99", f"<= {limit} ms",
                     f"{worst.p99() * 1e3:.1f} ms ({worst.name}; p50 {worst.p50() * 1e3:.1f} ms)", worst.p99() * 1e3 <= limit,
-                    f"the machine, as far as {SIZES[0]:,} series have a p99 of {least:.0f} ms there")
+                    f"the machine: even {SIZES[0]:,} series have a p99 of {least:.0f} ms on it")
     kinds, _, _, at_rest = found[SIZES[-1]]
     pause = max(kind.pause for kind in kinds) / 1e6
     results.bar(f"consumer's longest pause while {SIZES[-1]:,} series are scraped",
-                f"<= {RING_MS:.0f} ms, which the ring of calls holds at 1M launches/s",
+                f"<= {RING_MS:.0f} ms, the capacity of the call ring at 1M launches/s",
                 f"{pause:.1f} ms ({at_rest / 1e6:.1f} ms at rest)", pause <= RING_MS,
-                "the aggregating thread did not get a CPU, or made the snapshot: the table of a scrape's parts tells which")
+                "the aggregating thread did not get a CPU, or took the snapshot: the table of scrape time shows which")
 
 
 def main():

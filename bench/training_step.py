@@ -220,22 +220,23 @@ def table(results, options, found):
         row = [f"{load.bound}-bound", rate_text(load, found), f"{untraced_rate(load, found):.1f}"]
         rows.append(row + [figures.ratio_text([turn[load].kept for turn in turns]) for turns in found.values()])
     results.table(
-        "What tracing takes from a training step",
-        "A loop like PyTorch's eager mode, on stand-in libraries: a step is two copies to the device, 100 launches of 4 µs with time of the framework "
-        "before each, a copy back and one synchronization. Launch-bound: the GPU waits for the host half of the time; GPU-bound: the host has time to "
-        "spare. Steps a second, untraced, and the ratio to that beside the exporter with its default configuration in each attach mode, with the durations of one launch in 16 only (and without host.time), and beside "
-        "bpftrace, which follows only the functions that the loop calls (its counts have one probe a function, its histograms two, as the exporter "
-        f"has). {options.rounds} rounds of {options.seconds} s for each cell, in which all ways take turns, and a traced loop with an untraced one.",
+        "Training step throughput under tracing",
+        "A loop like PyTorch's eager mode, on stand-in libraries. A step is two copies to the device, 100 launches of 4 µs with framework time before "
+        "each, a copy back and one synchronization. Launch-bound: the GPU waits for the host half of the time. GPU-bound: the host has time to spare. "
+        "The table has the untraced steps per second, and the ratio to them: with the exporter in its default configuration in each attach mode, with "
+        "the exporter timing only one launch in 16 (and without host.time), and with bpftrace, which traces only the functions that the loop calls "
+        "(one probe per function for its counts, two for its histograms, as the exporter has). "
+        f"{options.rounds} rounds of {options.seconds} s for each cell; all alternatives take turns, and so do a traced and an untraced loop.",
         ["loop", "launches a second", "steps a second", *(way.name for way in found)], rows)
 
 
 def readme_text(found):
     """The four numbers of README.md."""
     rates = (20_000, 100_000)
-    text = ("What a training step keeps of its speed beside the exporter, on stand-in libraries ([docs/benchmarks.md](docs/benchmarks.md) has more):\n\n"
-            "| what the step waits for | " + " | ".join(f"{rate:,} launches a second" for rate in rates) + " |\n|---|---|---|\n")
+    text = ("Training steps per second with the exporter, relative to untraced, on stand-in libraries ([docs/benchmarks.md](docs/benchmarks.md) has more):\n\n"
+            "| bottleneck | " + " | ".join(f"{rate:,} launches a second" for rate in rates) + " |\n|---|---|---|\n")
     best = next(way for way in found if way.has_cost)
-    for bound, name in (("GPU", "the GPU"), ("launch", "the host, which launches")):
+    for bound, name in (("GPU", "the GPU"), ("launch", "the host (kernel launches)")):
         loads = [next(load for load in LOADS if (load.bound, load.rate) == (bound, rate)) for rate in rates]
         kept = [statistics.median(turn[load].kept for turn in found[best]) for load in loads]
         text += f"| {name} | " + " | ".join(f"{one:.0%}" for one in kept) + " |\n"
@@ -253,15 +254,15 @@ def overhead_table(results, found):
                          f"{statistics.median(turn.cost_ns for turn in turns):.0f}",
                          figures.ratio_text([turn.says_over_loses() for turn in turns])])
     results.table(
-        "What the exporter says that it costs",
-        "Of the launch-bound loop above, in nanoseconds of CPU time for each launch: what it takes longer than untraced, and what "
-        "`gpusnoop_overhead_seconds_total` says. At a low rate, the loop's own time varies by more than a launch costs.",
-        ["launches a second", "traced by", "loses", "says", "says over loses"], rows)
+        "Reported and actual overhead",
+        "For the launch-bound loop above, in nanoseconds of CPU time per launch: the actual overhead compared with the untraced loop, and the overhead "
+        "that `gpusnoop_overhead_seconds_total` reports. At a low rate, the loop's own time varies by more than a traced launch costs.",
+        ["launches a second", "traced by", "actual", "reported", "reported over actual"], rows)
     for way in ours:
         ratios = [turn[loads[-1]].says_over_loses() for turn in found[way]]
-        results.bar(f"gpusnoop_overhead_seconds_total over what the launch-bound loop loses, {way.name}", "0.75x to 1.25x",
+        results.bar(f"gpusnoop_overhead_seconds_total over actual overhead of the launch-bound loop, {way.name}", "0.75x to 1.25x",
                     figures.ratio_text(ratios), 0.75 <= statistics.median(ratios) <= 1.25,
-                    "the cost of a probe is measured on a function of the exporter, whose code and data are in the caches")
+                    "the cost of a probe is measured on a function of the exporter, whose code and data are cached")
 
 
 class Limited:
@@ -291,15 +292,15 @@ def limited_table(results, options):
             exporter = way.start(options, stack)
             found[mode] = [Limited(options, way, exporter, load) for load in loads]
     results.table(
-        f"The same with a limit: `cuda: {{max_overhead: {LIMIT}%}}`",
-        "The launch-bound loop, for half a minute after the exporter has begun to hold the limit: the ratio of its steps a second to those of an untraced "
-        "loop before and after it, and in parentheses the share of its launches that were seen.",
+        f"Training step throughput with a budget: `cuda: {{max_overhead: {LIMIT}%}}`",
+        "The launch-bound loop, for half a minute after the exporter has begun to enforce the budget: its steps per second relative to an untraced "
+        "loop before and after it, and in parentheses the share of its launches that were traced.",
         ["launches a second", *found],
         [[f"{load.rate:,}", *(f"{limited.kept:.3f} ({limited.seen:.0%})" for limited in row)] for load, row in zip(loads, zip(*found.values()))])
     for mode, cells in found.items():
         least = min(limited.kept for limited in cells)
-        results.bar(f"the launch-bound loop with max_overhead: {LIMIT}%, its steps over untraced, the least of all rates, {mode}", ">= 0.94x",
-                    f"{least:.3f}x", least >= 0.94, "detaching perf events takes seconds, in which they still cost")
+        results.bar(f"launch-bound loop with max_overhead: {LIMIT}%, steps over untraced, lowest of all rates, {mode}", ">= 0.94x",
+                    f"{least:.3f}x", least >= 0.94, "detaching perf events takes seconds, during which they still cost time")
 
 
 def copy_libraries(options, folder):

@@ -172,14 +172,15 @@ Result<> measure(const std::string &variant, Which which, unsigned rounds, unsig
         return tl::unexpected(lost.error());
     }
     std::string how = fmt::format(
-        "Functions that do nothing are called {} times in each of {} rounds, in which all ways to "
-        "trace them take turns, each on its own copy of the library; medians. While traced they "
-        "begin with: {}. The least record: programs that only find the thread's state, read the "
-        "clock at both ends and send a record of the outermost call; if that is an allocation of "
-        "the probe cuda, with its stack and its address. No probe with exact records does less.",
+        "Empty functions are called {} times in each of {} rounds; all ways to trace them take "
+        "turns, each with its own copy of the library. Medians. Instruction at the entry while "
+        "traced: {}. \"Least record\" programs only find the thread's state, read the clock at "
+        "entry and return, and send a record of the outermost call; for an allocation of the probe "
+        "cuda, with its stack and address. A probe with exact records cannot do less.",
         calls, rounds, in_force->back().library.entry_now());
     if (*lost != 0) {
-        how += fmt::format(" {} events were lost: the figures are of a ring that was full.", *lost);
+        how += fmt::format(
+            " {} events were lost because the ring was full: these figures are not valid.", *lost);
     }
     costs.report(variant, how, results);
     return {};

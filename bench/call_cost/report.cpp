@@ -72,8 +72,8 @@ std::vector<std::string> Costs::row(std::size_t workload, std::size_t way) const
 Table Costs::costs(const std::string &entry, const std::string &how) const {
     Table table{fmt::format("Cost of a traced call, {} entry", entry),
                 how,
-                {"call", "traced by", "ns a call", "10 % to 90 %", "added ns",
-                 "added, over empty programs attached alike"}};
+                {"call", "traced by", "ns per call", "10 % to 90 %", "added ns",
+                 "added, over empty programs attached the same way"}};
     for (std::size_t workload = 0; workload < workloads_.size(); workload++) {
         for (std::size_t way = 0; way < ways_.size(); way++) {
             if (ways_[way].concerns(workloads_[workload])) {
@@ -85,10 +85,11 @@ Table Costs::costs(const std::string &entry, const std::string &how) const {
 }
 
 Table Costs::comparison(const std::string &entry) const {
-    Table table{fmt::format("What ours add, over what others add, {} entry", entry),
-                "Of the same rounds: what our session probes add to a call, over what the way in "
-                "the second column adds to it.",
-                {"call", "others"}};
+    Table table{
+        fmt::format("Added cost relative to other tools, {} entry", entry),
+        "From the same rounds: the time that our session probes add to a call, divided by the "
+        "time that the tool in the second column adds.",
+        {"call", "other tool"}};
     std::vector<std::size_t> ours;
     for (std::size_t way = 0; way < ways_.size(); way++) {
         if (is_session_of_ours(ways_[way])) {
@@ -126,7 +127,7 @@ std::string Costs::limit(std::size_t workload, std::size_t way, std::size_t othe
                                                     : "the least record is",
                         ratio_text(ratios(workload, *own.least, other)));
     if (ways_[other].job == Way::Job::memory) {
-        text += "; bpftrace's script neither walks a stack nor sends records";
+        text += "; the bpftrace script neither walks stacks nor sends records";
     }
     return text;
 }

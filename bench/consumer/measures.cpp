@@ -180,19 +180,18 @@ Result<Bench> Bench::start(std::size_t count) {
 }
 
 Result<> measure_cost(Bench &bench, const Effort &effort, Results &results) {
-    Table table{"Consumer: CPU time an event",
-                fmt::format("A million records a second of the probe cuda are written into its own "
-                            "rings by a BPF program "
-                            "on another CPU, as those of calls would be, for {} ms a turn and in "
-                            "turns with a libbpf callback "
-                            "that counts them; {} rounds, medians. Of 64 records 52 are launches "
-                            "(of 64 kernels in 4 shapes), 4 async "
-                            "and 2 sync copies, 2 waits, 2 allocations and 2 frees, and each is of "
-                            "another process than the one before it. "
-                            "All probes are loaded, with the default configuration.",
+    Table table{"Consumer: CPU time per event",
+                fmt::format("A BPF program on another CPU writes a million records per second of "
+                            "the probe cuda into its own rings, as calls would, for {} ms per "
+                            "turn. The exporter takes turns with a libbpf callback that only "
+                            "counts the records; {} rounds, medians. Of 64 records, 52 are "
+                            "launches (of 64 kernels in 4 shapes), 4 async and 2 sync copies, 2 "
+                            "waits, 2 allocations and 2 frees; consecutive records belong to "
+                            "different processes. All probes are loaded, with the default "
+                            "configuration.",
                             effort.turn.count(), effort.rounds),
                 {"traced processes", "callback that counts, ns", "exporter, ns",
-                 "ratio (10th to 90th of 100)", "allocations an event", "wakeups a second"}};
+                 "ratio (10th to 90th percentile)", "allocations per event", "wakeups per second"}};
     std::vector<Measured> counter;
     std::vector<Measured> exporter;
     for (const unsigned processes : effort.processes) {
@@ -217,7 +216,7 @@ Result<> measure_cost(Bench &bench, const Effort &effort, Results &results) {
              fmt::format("<= {} % of a core", bar->percent), fmt::format("{:.1f} %", percent),
              percent <= bar->percent,
              fmt::format("a callback that only counts the records takes {:.1f} %; the rest is "
-                         "reading them, which another CPU has just written, and finding the "
+                         "reading records that another CPU has just written, and finding the "
                          "process, the kernel's shape and the counters; of 64 records, 2 allocate "
                          "the entry of a live allocation",
                          counter.back().cost * percent_of_ns)});
@@ -234,11 +233,11 @@ Result<> measure_load(Bench &bench, const Effort &effort, Results &results) {
         return used;
     }
     Table table{"Consumer: by load",
-                fmt::format("The same records of {} processes, by how many there are a second: "
-                            "what the thread that "
-                            "aggregates uses of its core, and how often it wakes up.",
+                fmt::format("The same records of {} processes, at different rates: the share of "
+                            "its core that the aggregating thread uses, and how often it wakes "
+                            "up.",
                             usual_processes),
-                {"events a second", "of a core, %", "wakeups a second", "rounds a second"}};
+                {"events per second", "% of a core", "wakeups per second", "rounds per second"}};
     const auto add_row = [&](std::string name, const Turn &turn) {
         table.rows.push_back({std::move(name), number_text(100 * turn.share_of_core()),
                               number_text(turn.a_second(turn.spent.sleeps)),
@@ -268,13 +267,13 @@ Result<> measure_load(Bench &bench, const Effort &effort, Results &results) {
 
 Result<> measure_loss(Bench &bench, const Effort &effort, Results &results) {
     Table table{
-        "Consumer: events a second without loss",
-        fmt::format("The same records of {} processes. The exporter has one core, with the default "
-                    "configuration; in the last rows, of {} s, a page is made on the same core "
-                    "every {} s, as for a scrape. What has no room in its ring is lost.",
+        "Consumer: events per second without loss",
+        fmt::format("The same records of {} processes. The exporter has one core and the default "
+                    "configuration. In the last rows, of {} s, a page is rendered on the same core "
+                    "every {} s, as for a scrape. Records that do not fit into the ring are lost.",
                     usual_processes, effort.long_time.count(),
                     number_text(seconds_of(effort.scrape_interval))),
-        {"asked for a second", "written a second", "seconds", "events", "lost", "of a core, %"}};
+        {"requested per second", "written per second", "seconds", "events", "lost", "% of a core"}};
     const auto add_row = [&](double rate, const Turn &turn) {
         table.rows.push_back(
             {fmt::format("{:.0f}", rate), fmt::format("{:.0f}", turn.written.per_second()),
@@ -317,13 +316,13 @@ Result<> measure_loss(Bench &bench, const Effort &effort, Results &results) {
             {fmt::format("events lost at {:.0f}M events/s for {} s", rate / million,
                          effort.long_time.count()),
              "0",
-             fmt::format("{} of {}, at {:.0f} a second", turn->written.lost, events,
+             fmt::format("{} of {}, at {:.0f} per second", turn->written.lost, events,
                          turn->written.per_second()),
              turn->written.lost == 0 && turn->written.per_second() >= fast_enough * rate,
              turn->written.lost > 0
-                 ? "the ring was full: others had the consumer's core for longer than it holds "
-                   "records"
-                 : "the writer could not write so many a second: others had its core"});
+                 ? "the ring was full: other threads used the consumer's core for longer than "
+                   "the ring's capacity"
+                 : "the writer could not reach this rate: other threads used its core"});
     }
     scraper = {};
     results.tables.push_back(std::move(table));

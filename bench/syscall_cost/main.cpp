@@ -56,7 +56,7 @@ struct Ours {
 using Tracing = std::variant<std::monostate, Empty, Ours>;
 
 enum class Way { nothing, empty, others, traced };
-constexpr std::array names = {"no probe", "empty programs", "not one to trace", "traced"};
+constexpr std::array names = {"no probe", "empty programs", "process not traced", "traced"};
 
 [[noreturn]] void give_up(const Error &error) {
     std::fprintf(stderr, "syscall_cost: %s\n", error.message.c_str());
@@ -148,11 +148,11 @@ struct Options {
 
 Table table_of(const Figures &figures, const Options &options, std::uint64_t lost) {
     Table table{"Cost of a system call",
-                fmt::format("getppid, {} calls in {} threads in each of {} rounds, in which the "
-                            "ways take turns: CPU "
-                            "time a call, medians. {} calls were lost.",
-                            options.calls, options.threads, options.rounds, lost),
-                {"", "ns a call", "added ns", "added, over empty programs"}};
+                fmt::format("getppid, {} calls in each of {} rounds, in {} threads; the "
+                            "alternatives take turns. CPU time per call, medians. {} calls were "
+                            "lost.",
+                            options.calls, options.rounds, options.threads, lost),
+                {"", "ns per call", "added ns", "added, over empty programs"}};
     const double nothing = median(figures[0]);
     for (std::size_t way = 0; way < names.size(); way++) {
         const double all = median(figures[way]);

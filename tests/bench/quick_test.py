@@ -20,29 +20,29 @@ import run  # noqa: E402
 ENTRY = "nop5" if platform.machine() == "x86_64" else "int3"
 # table -> what its rows begin with, at least.
 ROWS = {
-    "What tracing takes from a training step": [f"{bound}-bound | {rate}" for bound in ("GPU", "launch")
+    "Training step throughput under tracing": [f"{bound}-bound | {rate}" for bound in ("GPU", "launch")
                                                 for rate in ("5,000", "20,000", "50,000", "100,000", "150,000")],
-    "What the exporter says that it costs": ["5,000", "150,000"],
-    "The same with a limit: `cuda: {max_overhead: 5%}`": ["150,000"],
+    "Reported and actual overhead": ["5,000", "150,000"],
+    "Training step throughput with a budget: `cuda: {max_overhead: 5%}`": ["150,000"],
     "Cost of a traced call, int3 entry": ["cudaMemcpy | untraced", "cudaMemcpy | empty, session", "cudaMemcpy | cuda, session",
                                           "cudaMemcpy | functions, session", "cuLaunchKernel | cuda, session"],
     f"Cost of a traced call, {ENTRY} entry": ["cudaMemcpy | untraced", "cudaMemcpy | empty, session", "cudaMemcpy | empty, multi pair",
                                               "cudaMemcpy | empty, perf pair", "cudaMemcpy | cuda, session", "cudaMemcpy | functions, session",
                                               "cudaMemcpy | bpftrace", "cudaMemcpy | funclatency",
                                               "cudaMalloc and cudaFree, driver called inside | bpftrace, live allocations"],
-    f"What ours add, over what others add, {ENTRY} entry": ["cudaMemcpy | bpftrace", "cudaMemcpy | funclatency"],
-    "Cost of a system call": ["no probe", "empty programs", "not one to trace", "traced"],
-    "Programs that are off by default": ["a softirq begins", "a block request ends", "a sample of the continuous profile"],
-    "Consumer: CPU time an event": ["1", "8", "64", "exponent"],
+    f"Added cost relative to other tools, {ENTRY} entry": ["cudaMemcpy | bpftrace", "cudaMemcpy | funclatency"],
+    "Cost of a system call": ["no probe", "empty programs", "process not traced", "traced"],
+    "BPF programs that are off by default": ["a softirq begins", "a block request ends", "a sample of the continuous profile"],
+    "Consumer: CPU time per event": ["1", "8", "64", "exponent"],
     "Consumer: by load": ["none", "10000", "100000", "1000000", "exponent"],
-    "Consumer: events a second without loss": ["1000000"],  # more, if that lost none
+    "Consumer: events per second without loss": ["1000000"],  # more, if that lost none
     "Start, attach, detach": ["session", "multi", "perf"],
-    "Attach, by functions": ["2", "20", "200", "exponent"],
-    "Discovery, by processes": ["1", "10", "100", "exponent"],
+    "Attach time by number of functions": ["2", "20", "200", "exponent"],
+    "Discovery time by number of processes": ["1", "10", "100", "exponent"],
     "NVIDIA's libraries": [""],
     "First calls lost": ["the driver's library, on the node | this", "a copy of the runtime alone | this"],
 }
-BARS = ["the launch-bound loop with max_overhead: 5%", "gpusnoop_overhead_seconds_total over what the launch-bound loop loses, exporter, session", "over empty, session", "sampled launches, nop5 entry: over empty, session" if ENTRY == "nop5" else "over empty, session", "over bpftrace, latency histograms", "over funclatency", "over bpftrace, live allocations",
+BARS = ["launch-bound loop with max_overhead: 5%", "gpusnoop_overhead_seconds_total over actual overhead of the launch-bound loop, exporter, session", "over empty, session", "sampled launches, nop5 entry: over empty, session" if ENTRY == "nop5" else "over empty, session", "over bpftrace, latency histograms", "over funclatency", "over bpftrace, live allocations",
         "consumer at 1M events/s, 8 traced processes", "consumer at 1M events/s, 64 traced processes",
         "events lost at 1M events/s", "events lost at 4M events/s", "start to all attached", "new library copy opened to attached",
         "SIGTERM to exit", "resident memory", "kernel memory of BPF maps",
