@@ -1,4 +1,41 @@
 // The program: builds the stages in the order of the data and takes them down in reverse.
+//
+// Its threads, and what each owns:
+//
+//   main: start, signals, end, and a reload on SIGHUP.
+//   discovery: reads mapping events, attaches, changes attachments. Owns the attachments and the
+//     configured functions.
+//   grace period (ebpf/grace_period.h): attaches a uprobe that does nothing, so that the kernel
+//     waits ahead. Owns a file that is never executed.
+//   start of the probe `functions` (start_probes() in probes/frame/registry.h), beside the others:
+//     loads and attaches its programs, then ends.
+//   calibration (ebpf/calibration.h), at startup and when the machine is less busy: attaches to
+//     functions of the exporter, calls them, detaches.
+//   detachers (ebpf/detacher.h): up to 16 for `cuda` and `functions` each, one in the mode perf.
+//     They close links, which detaches.
+//   one per probe at the stop (end_probes() in probes/frame/registry.h): detaches it.
+//   governor (probes/cuda/governor/), with cuda.max_overhead: reads what probes cost each process,
+//     attaches and detaches its launches. Owns the links of launches, with discovery.
+//   pipeline (probes/frame/pipeline.h): drains the rings and aggregates, with priority
+//     (system/priority.h). Owns all counters and live allocations.
+//   resolvers (symbols/stacks/background_resolver.h): open executables, name kernels and stacks.
+//   sinks (sinks/sink.h), one thread each: write events to a file or socket.
+//   server, one thread: waits for clients. Owns all connections that wait.
+//   workers (http/workers.h), 10: answer requests, compress pages, do TLS handshakes, and reload on
+//     POST, one at a time. Each owns the connection that it serves.
+//   profiles (probes/profile/service.h): one while somebody asks for a profile, and one for the
+//     continuous profile. Each owns its programs, links and tables, the second also past profiles.
+//
+// Besides these there are up to a dozen child processes that open files of other processes and read
+// their memory; each ends after 10 s without work.
+//
+// The threads share fourteen things, each with a lock: the attachments; each probe's queue of links
+// to detach; the numbers of named functions; each resolver's questions and answers; each sink's
+// queue; the pipeline's queue of snapshots; discovery's queue of changes; the request for an early
+// grace period; whether a profile runs; past profiles; the measured costs of probes; the links of
+// launches; the governor's data of each process; the tables of what probes cost processes. Of the
+// locks, only that of reloads and that of the links of launches are held while the kernel attaches,
+// and the first also while it detaches.
 #pragma once
 
 #include <functional>

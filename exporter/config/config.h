@@ -1,5 +1,10 @@
 // The configuration: the settings of the whole program with their defaults, the blocks of its
 // parts, and the strict reader of config.yaml.
+//
+// Each probe reads its own block (probes/*/settings.h). On a reload, the thread that was asked
+// (main on SIGHUP, or a worker of the server) reads and checks the file; concurrent requests become
+// one (base/single_flight.h). Every value is also kept as text (values.h): the log names each key
+// whose text has changed although the change has no effect at run time.
 #pragma once
 
 #include <chrono>

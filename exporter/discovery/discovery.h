@@ -1,4 +1,22 @@
 // Finds the libraries that probes attach to, in every process, from the process's start.
+//
+// The kernel reports each executable mapping (ebpf/mmap_events.h). That wakes the discovery thread,
+// at most 500 times a second on average (sleeper.h). If an attacher wants a file by its name, a
+// child process reads the mappings of that process from a BPF iterator (processes/mapping_reader.h,
+// ebpf/mapping_list.h, bpf/mappings.bpf.c). A rescan of all processes finds mappings that the
+// events missed.
+//
+// The kernel identifies the file, not the path: by inode, device and generation of the mapped file,
+// which is what a uprobe attaches to. On overlayfs this is the inode of the lower file, the same
+// for all containers of one image; stat(2) does not show it. The file is opened through
+// /proc/PID/map_files, or else by its path below /proc/PID/root without magic links, and compared
+// with the mapped one (processes/file_opener.h). From then on only its descriptor is used, until
+// all attachers have decided.
+//
+// Besides that, this folder has the files that no attacher wants by name (unnamed_files.h,
+// discovery_unnamed.cpp), the files that stay attached while no process maps them
+// (discovery_unused.cpp, host_mounts.h), those that are attached to before any process maps them
+// (named_files.h, driver_library.h), and gpus/, the GPUs that a process may use.
 #pragma once
 
 #include <chrono>

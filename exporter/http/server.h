@@ -2,6 +2,12 @@
 // small requests only, GET and HEAD only except where a path takes POST, short timeouts, no files,
 // a few threads that no client occupies, and for each route a policy of how many requests run and
 // wait.
+//
+// One thread waits for all clients (connections.h). A silent or slow client costs a descriptor, and
+// delays no other in its TLS handshake, request or response (connection.h). A worker gets a request
+// when all of it has arrived, and civetweb parses it there (workers.h). Each route has a policy
+// (route.h, admission.h); a waiting request has no thread. access.h decides which clients may read
+// what.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,8 @@
 // One metric family: its label sets and their values, with a budget on how many are shown.
+//
+// A process gets a slot for each of its label sets once; from then on, counting an event is an
+// addition without an allocation. Beyond its budget, a family shows the heaviest label sets, and
+// the others as `other`.
 #pragma once
 
 #include <array>

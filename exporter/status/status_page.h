@@ -1,4 +1,10 @@
 // Answers requests for the page at /.
+//
+// The page is made from facts (facts.h): the health of each probe, what discovery has found
+// (discovery/found_libraries.h), and an overview that the pipeline thread copies, with the few
+// processes, call sites and slow calls that are shown (probes/frame/overview.h). Every five seconds
+// the pipeline thread samples the probes' counts, for the rates (rates.h). The step from facts to
+// HTML is a function without side effects (page.h, sections.h, html.h).
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,17 @@
 // `gpusnoop_exporter trace`: a line for every call or event, for debugging. Each probe's trace is
 // in the probe's folder.
+//
+// A trace is a separate process, with BPF programs and tables of its own, and no page. A probe that
+// can be traced has a trace::Kind in its folder and in the registry: name, help and options as
+// data, from which cli/trace_command.h makes a sub-command, and a function that makes the tracer.
+// This folder runs any of them: on one thread, it drains the tracer's rings in rounds and writes
+// the result (writer.h).
+//
+// `cuda` and `functions` have their own tracers (cuda/trace/, functions/trace/ in probes/), because
+// they name kernels and stacks. The others pass on each record instead of counting it
+// (probes/frame/event_tracer.h). Those that trace only some processes
+// (probes/frame/target_tracer.h) run the probe `cuda` beside them, which finds GPU processes. Each
+// makes an Event of a record (event_of() in its trace.cpp), and lines.h makes text or JSON of it.
 #pragma once
 
 #include <chrono>

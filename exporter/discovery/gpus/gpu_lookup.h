@@ -1,4 +1,10 @@
 // Finds the GPUs of processes; no process can block the caller.
+//
+// gpu_evidence.h collects what shows which GPUs a process may use, and visible_gpus.h decides. The
+// device programs of the process's cgroups come from a BPF iterator (bpf/device_programs.bpf.c,
+// device_program_reader.h), and are interpreted for each GPU (device_programs.h). The label `gpu`
+// is determined when a process appears, and once more when it is needed, if the process had not
+// opened its GPUs by then (probes/cuda/gpu_names.h).
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,10 @@
 // What a probe on functions costs the processes that call them: gpusnoop_overhead_seconds_total.
+//
+// The same for `cuda`, `functions` and `torch`. The programs add up the cost of a process in its
+// entry of the kernel's table of processes (bpf/lib/cost.bpf.h). It is read for each page, and is
+// in the record of the process's end. The cost of one run of a program was measured on this machine
+// (ebpf/calibration.h). overhead_limits.h keeps the sum of all probes within the CPU time of the
+// process.
 #pragma once
 
 #include <bpf/bpf.h>

@@ -1,4 +1,12 @@
 // Errors of GPUs (Xid) and of NVSwitches (SXid) that the NVIDIA driver reports.
+//
+// The driver writes its reports to the kernel's log. xid_console (bpf/xid.bpf.c) runs for each
+// logged line; a line that may be a report goes to the ring, with a flag that shows whether a
+// program is writing it to /dev/kmsg. On kernels where that tracepoint comes too late or does not
+// exist, the pipeline thread reads /dev/kmsg instead (system/kernel_log.h). Either way,
+// aggregator.h gets lines. report.h parses a line, whose text is as untrusted as the process name
+// in it; classes.h has NVIDIA's table; the process is looked up in /proc, because a report has only
+// its id; history.h keeps the last reports.
 #pragma once
 
 #include "exporter/probes/frame/probe_kind.h"
