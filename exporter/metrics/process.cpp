@@ -181,7 +181,8 @@ prometheus::MetricFamily build_info(const std::string &libbpf_version) {
     };
     metric.gauge.value = 1;
     return {"gpusnoop_build_info",
-            "Always 1; the labels say what was built, from which revision, and by what.",
+            "Always 1; the labels show the version, the revision, the compiler and the libbpf "
+            "that it was built with.",
             prometheus::MetricType::Gauge,
             {std::move(metric)}};
 }

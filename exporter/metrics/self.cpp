@@ -52,9 +52,9 @@ MetricFamily per_probe(const std::vector<probes::Health> &probes, std::string_vi
 // A state set: exactly one 1 for each probe.
 MetricFamily states(const std::vector<probes::Health> &probes) {
     Builder builder("probe_state",
-                    "1 for the state of each probe, 0 for the other states. unsupported: the "
-                    "kernel or the node lacks the thing that the probe looks at; failed: an error, "
-                    "which is on / and in the log; disabled: by the configuration.",
+                    "1 for the current state of each probe, 0 for the other states. unsupported: "
+                    "the kernel or the node lacks what the probe needs; failed: an error, shown "
+                    "on / and in the log; disabled: by the configuration.",
                     MetricType::Gauge);
     for (const probes::Health &probe : probes) {
         for (std::size_t state = 0; state < probes::probe_state_names.size(); state++) {
@@ -70,9 +70,9 @@ MetricFamily lost_events(const std::vector<probes::Health> &probes) {
     Builder builder(
         "probe_events_lost_total",
         "Calls that were entered and have no event, by reason. ring_full: the exporter was too "
-        "slow; throttled: the process was over its calls per second; skipped: runs of BPF programs "
-        "that the kernel left out; forgotten: what was past the limits of what is "
-        "remembered of one process's memory.",
+        "slow; throttled: the process exceeded its rate limit; skipped: runs of BPF programs "
+        "that the kernel skipped; forgotten: memory of a process beyond the limits of what is "
+        "tracked.",
         MetricType::Counter);
     for (const probes::Health &probe : probes) {
         for (std::size_t reason = 0; reason < LOST_REASON_COUNT; reason++) {
@@ -93,8 +93,8 @@ MetricFamily lost_events(const std::vector<probes::Health> &probes) {
 MetricFamily attach_failures(const std::vector<probes::Health> &probes) {
     Builder builder(
         "probe_attach_failures_total",
-        "Libraries that the probe could not attach to, by reason, and pins of an earlier "
-        "exporter that were missing (pin); the log says which.",
+        "Libraries that the probe could not attach to, by reason, and missing pins of an earlier "
+        "exporter (pin); the log has the names.",
         MetricType::Counter);
     for (const probes::Health &probe : probes) {
         for (const std::string reason :
@@ -110,8 +110,8 @@ MetricFamily attach_failures(const std::vector<probes::Health> &probes) {
 
 MetricFamily deaths(const std::vector<probes::Health> &probes) {
     Builder builder("process_deaths_in_traced_calls_total",
-                    "Processes that a signal ended while the thread that got it was in a traced "
-                    "call: their own faults, or harm that the probes did.",
+                    "Processes that a signal ended while the thread that received it was in a "
+                    "traced call: because of their own faults, or because of the probes.",
                     MetricType::Counter);
     for (const probes::Health &probe : probes) {
         if (probe.name != "cuda" && probe.name != "functions") {
@@ -130,12 +130,12 @@ MetricFamily deaths(const std::vector<probes::Health> &probes) {
 void add_slow_calls(const std::vector<probes::Health> &probes,
                     std::vector<MetricFamily> &families) {
     Builder lost("slow_call_details_lost_total",
-                 "Slow calls that are counted, but of which not all is known. ring_full: no room "
-                 "for their record, so without arguments and stack; busy: too many stacks to look "
-                 "up, so without the stack.",
+                 "Slow calls that were counted without all details. ring_full: the record did "
+                 "not fit, so arguments and stack are missing; busy: too many stacks to resolve, "
+                 "so the stack is missing.",
                  MetricType::Counter);
     Builder not_logged("slow_calls_not_logged_total",
-                       "Slow calls that are not in the log, being more than log_per_second.",
+                       "Slow calls left out of the log because of log_per_second.",
                        MetricType::Counter);
     for (const probes::Health &probe : probes) {
         for (const auto &[reason, count] : probe.slow_details_lost) {
@@ -152,11 +152,11 @@ void add_slow_calls(const std::vector<probes::Health> &probes,
 }  // namespace
 
 std::vector<MetricFamily> sink_families(const std::vector<sinks::Status> &sinks) {
-    Builder sent("sink_events_total", "Events that the sink's target has taken.",
+    Builder sent("sink_events_total", "Events delivered to the sink's target.",
                  MetricType::Counter);
     Builder lost("sink_events_lost_total",
-                 "Events that the sink's target never got. queue_full: it was too slow, or not "
-                 "there; stopped: they waited when the exporter stopped.",
+                 "Events not delivered to the sink's target. queue_full: the target was too slow "
+                 "or missing; stopped: they were still queued when the exporter stopped.",
                  MetricType::Counter);
     for (const sinks::Status &sink : sinks) {
         sent.add({{"sink", sink.name}}, static_cast<double>(sink.sent));
@@ -182,28 +182,35 @@ std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &all)
     std::vector<MetricFamily> families = {
         states(all),
         per_probe(probes, "probe_up",
-                  "1 if the probe is up, of each enabled probe; probe_state says why not.", gauge,
-                  [](const Health &probe) { return probe.is_up() ? 1 : 0; }),
+                  "1 if the enabled probe is up; probe_state and the page at / have the reason "
+                  "if it is not.",
+                  gauge, [](const Health &probe) { return probe.is_up() ? 1 : 0; }),
         per_probe(probes, "probe_attached_functions",
-                  "Functions that the probe is attached to now, in all library files.", gauge,
+                  "Functions that the probe is currently attached to, in all library files.", gauge,
                   [](const Health &probe) { return probe.attached_functions; }),
         attach_failures(probes),
         per_probe(probes, "probe_entries_total",
-                  "Calls that were entered: events + in flight + stale + lost (not undecodable).",
+                  "Calls that were entered: events + in flight + stale + lost (without "
+                  "undecodable, forgotten and skipped).",
                   counter, [](const Health &probe) { return probe.account.entered; }),
-        per_probe(probes, "probe_events_total", "Calls that returned and sent their event.",
+        per_probe(probes, "probe_events_total",
+                  "Calls whose event was sent: when they returned, or at their entry if only the "
+                  "entry is traced.",
                   counter, [](const Health &probe) { return probe.account.events; }),
         per_probe(probes, "probe_in_flight_calls", "Calls that have not returned yet.", gauge,
                   [](const Health &probe) { return ebpf::in_flight(probe.account); }),
         per_probe(probes, "probe_stale_calls_total",
-                  "Calls that never returned: left by longjmp, or their thread or program ended.",
+                  "Calls that never returned because of longjmp, an exception, or the end of "
+                  "their thread or program.",
                   counter, [](const Health &probe) { return probe.account.stale; }),
         lost_events(probes),
         per_probe(probes, "probe_nested_calls_total",
-                  "Calls inside a traced call of the same thread: part of it, not counted again.",
+                  "Calls inside a traced call of the same thread; they are part of it and not "
+                  "counted as entries.",
                   counter, [](const Health &probe) { return probe.account.nested; }),
         per_probe(probes, "probe_unmatched_returns_total",
-                  "Returns without an entry: a fork's child, or a call older than the probe.",
+                  "Returns without an entry: in a forked child, or from a call older than the "
+                  "probe.",
                   counter, [](const Health &probe) { return probe.account.unmatched; }),
     };
     families.push_back(deaths(probes));
@@ -229,24 +236,24 @@ std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &all)
 MetricFamily log_family(std::uint64_t lines_lost) {
     Builder builder("log_lines_lost_total",
                     "Lines of the exporter's log that could not be written: the disk is full, or "
-                    "nobody reads the pipe.",
+                    "nothing reads the pipe.",
                     MetricType::Counter);
     return builder.add({}, static_cast<double>(lines_lost)).take();
 }
 
 std::vector<MetricFamily> discovery_families(const DiscoveryState &state) {
     Builder age("discovery_last_round_age_seconds",
-                "Time since discovery completed its last round, which it does every few "
-                "milliseconds: past 10 s, new libraries are not found.",
+                "Time since discovery completed its last round, normally a few milliseconds. "
+                "Above 10 s, new libraries are not found.",
                 MetricType::Gauge);
     Builder slow("discovery_slow_files",
-                 "Files in use that are not attached to, as their file system did not answer; they "
-                 "are tried again at each rescan.",
+                 "Files in use that are not attached to because their file system did not "
+                 "answer; they are retried at each rescan.",
                  MetricType::Gauge);
     Builder unreadable(
         "discovery_unreadable_processes",
-        "Processes whose mappings were not listed within 100 ms, as they keep them "
-        "locked; they are tried again, and libraries that only they use wait for it.",
+        "Processes whose mappings were not listed within 100 ms because they keep them locked. "
+        "They are retried; until then, libraries that only they use are not attached to.",
         MetricType::Gauge);
     return {age.add({}, state.seconds_since_round).take(),
             slow.add({}, static_cast<double>(state.slow_files)).take(),
@@ -255,7 +262,7 @@ std::vector<MetricFamily> discovery_families(const DiscoveryState &state) {
 
 MetricFamily feature_family(const ebpf::Features &features) {
     Builder builder("kernel_feature",
-                    "1 if the kernel offers the feature to us, found by trying it.",
+                    "1 if the kernel offers the feature to the exporter, as found by trying it.",
                     MetricType::Gauge);
     for (const ebpf::Feature &feature : features.list) {
         builder.add({{"feature", feature.name}}, feature.available ? 1 : 0);
@@ -265,11 +272,11 @@ MetricFamily feature_family(const ebpf::Features &features) {
 
 MetricFamily cost_family(const ebpf::ProbeCosts &costs) {
     Builder builder("probe_cost_seconds",
-                    "What a probe on a function costs a call on this machine: the least that was "
-                    "measured at the start or later. entry: a probe on the entry; stepped_entry: "
-                    "the same where "
-                    "the kernel cannot emulate the instruction; return: a return probe; record: "
-                    "what is done besides for a call that is recorded; stack: reading its stack.",
+                    "Cost of a probe on a function for one call on this machine: the lowest "
+                    "value measured at startup or later. entry: a probe on the entry; "
+                    "stepped_entry: the same if the kernel cannot emulate the instruction; "
+                    "return: a return probe; record: additional work for a recorded call; stack: "
+                    "reading its stack.",
                     MetricType::Gauge);
     for (const auto &[mode, cost] : costs) {
         for (const auto &[part, nanoseconds] : {std::pair("entry", cost.entry),
@@ -286,7 +293,8 @@ MetricFamily cost_family(const ebpf::ProbeCosts &costs) {
 
 std::vector<MetricFamily> series_families(const std::vector<series::FamilySnapshot> &families,
                                           const std::map<std::string, std::uint64_t> &folded) {
-    Builder series("series", "Label sets of each metric family now.", MetricType::Gauge);
+    Builder series("series", "Current number of label sets in each metric family.",
+                   MetricType::Gauge);
     std::map<std::string, std::size_t> sizes;
     for (const series::FamilySnapshot &family : families) {
         sizes[family.description->name] += family.labels.size();
@@ -295,7 +303,8 @@ std::vector<MetricFamily> series_families(const std::vector<series::FamilySnapsh
         series.add({{"metric", metric}}, static_cast<double>(size));
     }
     Builder folds("series_folded_total",
-                  "Label sets that did not fit the family's budget and were counted as \"other\".",
+                  "Label sets that exceeded the budget of the family and were counted as "
+                  "\"other\".",
                   MetricType::Counter);
     for (const auto &[metric, count] : folded) {
         folds.add({{"metric", metric}}, static_cast<double>(count));
@@ -305,12 +314,12 @@ std::vector<MetricFamily> series_families(const std::vector<series::FamilySnapsh
 
 std::vector<MetricFamily> reload_families(const LastReload &reload) {
     Builder successful("config_last_reload_successful",
-                       "1 if the configuration was valid when it was last read, at the start or by "
-                       "a reload; else the one before stays in effect, and the log says why.",
+                       "1 if the configuration was valid when it was last read, at startup or at "
+                       "a reload; otherwise the previous one stays in effect, and the log has "
+                       "the reason.",
                        MetricType::Gauge);
     Builder timestamp("config_last_reload_success_timestamp_seconds",
-                      "When a valid configuration was last read, in seconds since 1970.",
-                      MetricType::Gauge);
+                      "Unix time when a valid configuration was last read.", MetricType::Gauge);
     successful.add({}, reload.successful ? 1 : 0);
     timestamp.add({}, reload.last_success);
     return {successful.take(), timestamp.take()};

@@ -32,16 +32,16 @@ std::string label_text(const char (&bytes)[N]) {
 FenceFamilies make_fence_families(series::FamilySet &set) {
     return {
         .events = set.counter("dma_fence_events_total",
-                              "What happened to DMA fences, of the process that made the fence; "
-                              "waits, of the process that waits.",
+                              "DMA fence events, by the process that created the fence; waits, "
+                              "by the process that waits.",
                               {{"driver"}, {"timeline"}, {"event", true}}),
         .waits = set.histogram("dma_fence_wait_duration_seconds",
-                               "Time in each wait for a fence, waits that were interrupted or "
-                               "took too long included.",
+                               "Duration of each wait for a fence, including interrupted waits "
+                               "and timeouts.",
                                {{"driver"}}, bounds, 1e9),
-        .latencies =
-            set.histogram("dma_fence_signal_latency_seconds",
-                          "Time from a fence's emission to its signal.", {{"driver"}}, bounds, 1e9),
+        .latencies = set.histogram("dma_fence_signal_latency_seconds",
+                                   "Time from the emission of a fence to its signal.", {{"driver"}},
+                                   bounds, 1e9),
     };
 }
 

@@ -10,9 +10,8 @@ namespace gpusnoop::probes {
 series::Family &make_overhead_family(series::FamilySet &set) {
     return set.counter(
         "overhead_seconds_total",
-        "Time that the exporter's probes on functions have cost the process's threads: its calls, "
-        "by kind of probe, times what one costs on this machine (probe_cost_seconds). A lower "
-        "bound.",
+        "Estimated time that the probes on functions have cost the threads of the process: calls "
+        "by kind of probe, times the measured cost of one (probe_cost_seconds). A lower bound.",
         {{"probe", true}}, nanoseconds_per_second);
 }
 

@@ -23,11 +23,13 @@ HostBlockFamilies make_host_block_families(series::FamilySet &set) {
     const std::vector<series::Label> labels = {{"role"}, {"device"}, {"op", true}};
     return {
         .durations = set.histogram("host_block_io_duration_seconds",
-                                   "How long block devices took for requests that followed "
-                                   "processes issued, waits in the device's queue included.",
+                                   "Duration of requests to block devices that followed "
+                                   "processes issued, including time in the device's queue.",
                                    labels, BLOCK_BOUNDS, 1e9),
         .bytes = set.counter("host_block_io_bytes_total",
-                             "Bytes of these requests, of those that succeeded.", labels),
+                             "Bytes of successful requests to block devices that followed "
+                             "processes issued.",
+                             labels),
     };
 }
 

@@ -19,11 +19,14 @@ HostIrqFamilies make_host_irq_families(series::FamilySet &set) {
     const std::vector<series::Label> labels = {{"role"}, {"kind", true}, {"source"}};
     return {
         .seconds = set.counter("host_interrupt_seconds_total",
-                               "Time in which interrupts ran on the CPUs of followed processes' "
-                               "threads, in place of these: handlers of devices (hard) and what "
-                               "these put off (soft).",
+                               "Time in which interrupts ran on the CPU of a thread of a "
+                               "followed process, in place of the thread: handlers of devices "
+                               "(hard) and their deferred work (soft).",
                                labels, 1e9),
-        .count = set.counter("host_interrupts_total", "The number of these interrupts.", labels),
+        .count = set.counter("host_interrupts_total",
+                             "Interrupts that ran on the CPU of a thread of a followed process, "
+                             "in place of the thread.",
+                             labels),
     };
 }
 

@@ -12,18 +12,20 @@ HostKvmFamilies make_host_kvm_families(series::FamilySet &set) {
     const std::vector<series::Label> role = {{"role"}};
     return {
         .exits = set.counter("host_kvm_exits_total",
-                             "How often virtual CPUs left their guest and entered it again.", role),
+                             "Exits of virtual CPUs from their guest that were followed by a new "
+                             "entry.",
+                             role),
         .exit_seconds = set.counter("host_kvm_exit_seconds_total",
-                                    "Time of virtual CPUs outside of their guest, in which it "
-                                    "does not run, without the time that they were halted.",
+                                    "Time of virtual CPUs outside of their guest, in which the "
+                                    "guest does not run, without halted time.",
                                     role, 1e9),
         .userspace_exits = set.counter("host_kvm_userspace_exits_total",
-                                       "How often virtual CPUs returned to their process, as the "
-                                       "kernel alone could not serve the guest, by reason.",
+                                       "Exits of virtual CPUs to their process, because the "
+                                       "kernel alone could not handle them, by reason.",
                                        {{"role"}, {"reason"}}),
         .wakeups = set.counter("host_kvm_wakeups_total",
-                               "How often halted virtual CPUs went on, by whether their thread "
-                               "still polled for it.",
+                               "Wakeups of halted virtual CPUs, by whether their thread was "
+                               "still polling.",
                                {{"role"}, {"polled", true}}),
         .halt_seconds = set.counter("host_kvm_halt_seconds_total",
                                     "Time in which virtual CPUs were halted.", role, 1e9),

@@ -24,21 +24,21 @@ constexpr std::uint64_t ns_per_ms = 1'000'000;
 HostLifeFamilies make_host_life_families(series::FamilySet &set) {
     return {
         .starts = set.counter("host_process_starts_total",
-                              "Processes that began to be followed: GPU processes at their first "
-                              "CUDA call, workers at their start. The next program after an exec "
-                              "is another process.",
+                              "Processes that the exporter began to follow: GPU processes at "
+                              "their first CUDA call, workers at their start. The next program "
+                              "after an exec counts as a new process.",
                               {{"role"}}),
         .exits = set.counter("host_process_exits_total",
-                             "Ends of followed processes, by cause: the exit code, the signal that "
-                             "ended them, oom_kill (the kernel had no memory left), or exec (it "
+                             "Ends of followed processes, by cause: the exit code, the signal "
+                             "that ended them, oom_kill (out of memory), or exec (the process "
                              "became another program).",
                              {{"role"}, {"cause"}}),
         .lifetimes = set.histogram("host_process_lifetime_seconds",
                                    "Time from the start of a followed process to its end.",
                                    {{"role"}}, lifetime_bounds, 1e3),
         .signals = set.counter("host_signals_total",
-                               "Signals to followed processes, also those that they ignore, by "
-                               "who sent them: the process itself, another process, or the kernel.",
+                               "Signals sent to followed processes, including ignored ones, by "
+                               "sender: the process itself, another process, or the kernel.",
                                {{"role"}, {"signal"}, {"sender", true}}),
     };
 }

@@ -20,10 +20,13 @@ HostMemoryFamilies make_host_memory_families(series::FamilySet &set) {
     return {
         .seconds = set.counter("host_reclaim_stall_seconds_total",
                                "Time in which threads of followed processes had to free memory "
-                               "before they got some: as the machine's (direct) or their cgroup's "
-                               "(memcg) was used up, or as none lay together (compaction).",
+                               "before their allocation succeeded: because the machine was out "
+                               "of memory (direct), their cgroup was (memcg), or free memory was "
+                               "fragmented (compaction).",
                                {{"role"}, {"kind", true}}, 1e9),
-        .stalls = set.counter("host_reclaim_stalls_total", "The number of these stalls.",
+        .stalls = set.counter("host_reclaim_stalls_total",
+                              "Stalls of threads of followed processes that had to free memory "
+                              "before their allocation succeeded.",
                               {{"role"}, {"kind", true}}),
     };
 }

@@ -26,28 +26,31 @@ HostNetFamilies make_host_net_families(series::FamilySet &set) {
     const std::vector<series::Label> role_and_peer = {{"role"}, {"peer", true}};
     return {
         .connects = set.histogram("host_tcp_connect_duration_seconds",
-                                  "How long TCP connects of followed processes took that did not "
-                                  "fail, from the first SYN on.",
+                                  "Duration of successful TCP connects of followed processes, "
+                                  "from the first SYN.",
                                   role, NET_CONNECT_BOUNDS, 1e9),
         .failures = set.counter("host_tcp_connect_failures_total",
-                                "TCP connects of followed processes that failed, by error; "
-                                "given_up: the program closed the socket first.",
+                                "Failed TCP connects of followed processes, by error; given_up: "
+                                "the program closed the socket before the connect completed.",
                                 {{"role"}, {"error"}}),
         .sent = set.counter("host_tcp_sent_bytes_total",
-                            "Bytes that TCP connections of followed processes sent, each once.",
+                            "Bytes sent over TCP connections of followed processes, without "
+                            "retransmissions.",
                             role_and_peer),
         .received = set.counter("host_tcp_received_bytes_total",
-                                "Bytes that TCP connections of followed processes received.",
+                                "Bytes received over TCP connections of followed processes.",
                                 role_and_peer),
         .segments = set.counter("host_tcp_sent_segments_total",
-                                "TCP segments that these connections sent, also empty and repeated "
-                                "ones.",
+                                "TCP segments sent over connections of followed processes, "
+                                "including empty and retransmitted ones.",
                                 role_and_peer),
         .retransmits = set.counter("host_tcp_retransmits_total",
-                                   "Of these, segments that were sent again.", role_and_peer),
+                                   "TCP segments retransmitted over connections of followed "
+                                   "processes.",
+                                   role_and_peer),
         .rtt = set.histogram("host_tcp_rtt_seconds",
-                             "Smoothed round-trip time of TCP connections that carried bytes since "
-                             "the last look, one observation each look.",
+                             "Smoothed round-trip time of TCP connections that transferred bytes "
+                             "since the last reading, one observation per connection and reading.",
                              role_and_peer, rtt_bounds, 1e6),
     };
 }
@@ -55,13 +58,13 @@ HostNetFamilies make_host_net_families(series::FamilySet &set) {
 HostNetPageFamilies make_host_net_page_families(series::FamilySet &set) {
     return {
         .connections = set.gauge("host_tcp_connections",
-                                 "TCP connections of followed processes at the last look.",
+                                 "TCP connections of followed processes at the last reading.",
                                  {{"role"}, {"peer", true}}),
         .drops =
             set.add({.name = "gpusnoop_host_udp_receive_drops_total",
-                     .help = "UDP datagrams that were dropped as a socket's receive buffer was "
-                             "full, by the cgroup that it was made in, if followed processes "
-                             "are in it.",
+                     .help = "UDP datagrams dropped because the receive buffer of a socket was "
+                             "full, by the cgroup in which the socket was created, if the cgroup "
+                             "has followed processes.",
                      .type = series::Type::counter,
                      .labels = {{"cgroup"}, {"container_id"}, {"slurm_job_id"}}}),
     };

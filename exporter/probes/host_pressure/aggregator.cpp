@@ -32,21 +32,21 @@ HostPressureFamilies make_host_pressure_families(series::FamilySet &set) {
     return {
         .pressure = set.add(of_cgroup(
             "host_pressure_seconds_total",
-            "Time in which some, or all (full), of the tasks in a cgroup of followed processes "
-            "waited for a resource, as the kernel's pressure files have it.",
+            "Time in which some or all (full) tasks of a cgroup with followed processes stalled "
+            "on a resource, from the pressure files of the kernel (PSI).",
             {{"resource", true}, {"kind", true}}, us_per_second)),
         .throttled = set.add(of_cgroup("host_cpu_throttled_seconds_total",
-                                       "Time in which a cgroup had used up its CPU quota, added up "
-                                       "over its CPUs.",
+                                       "Time in which a cgroup was throttled by its CPU quota, "
+                                       "summed over its CPUs.",
                                        {}, us_per_second)),
-        .periods = set.add(of_cgroup("host_cpu_periods_total",
-                                     "Periods of the CPU quota in which the cgroup ran.", {})),
+        .periods = set.add(
+            of_cgroup("host_cpu_periods_total", "CPU quota periods in which the cgroup ran.", {})),
         .throttled_periods =
             set.add(of_cgroup("host_cpu_throttled_periods_total",
-                              "Of these, periods in which the quota was used up.", {})),
+                              "CPU quota periods in which the cgroup was throttled.", {})),
         .idle = set.add({.name = "gpusnoop_host_cpu_idle_seconds_total",
-                         .help = "Time that CPUs of the node spent in each idle state: to leave a "
-                                 "deep one takes time.",
+                         .help = "Time that CPUs of the node spent in each idle state. Leaving a "
+                                 "deep state takes longer.",
                          .labels = {{"state", true}},
                          .divisor = us_per_second}),
     };
@@ -55,11 +55,11 @@ HostPressureFamilies make_host_pressure_families(series::FamilySet &set) {
 HostPressureGauges make_host_pressure_gauges(series::FamilySet &set) {
     return {
         .memory = set.add(of_cgroup("host_memory_numa_bytes",
-                                    "Memory of a cgroup of followed processes by NUMA node.",
+                                    "Memory of a cgroup with followed processes, by NUMA node.",
                                     {{"numa_node", true}, {"kind", true}}, 1, series::Type::gauge)),
         .gpu_node = set.add({.name = "gpusnoop_gpu_numa_node",
-                             .help = "The NUMA node that the GPU is attached to; absent where the "
-                                     "kernel knows none.",
+                             .help = "NUMA node that the GPU is attached to; absent if the "
+                                     "kernel does not know it.",
                              .type = series::Type::gauge,
                              .labels = {{"gpu", true}}}),
     };

@@ -26,27 +26,29 @@ HostTasksFamilies make_host_tasks_families(series::FamilySet &set) {
         .cpu = set.counter("host_cpu_seconds_total", "CPU time of followed processes.", {{"role"}},
                            1e9),
         .runqueue = set.counter("host_runqueue_wait_seconds_total",
-                                "Time in which threads of followed processes were ready and had "
-                                "no CPU: others had it, or their cgroup had used up its quota.",
+                                "Time in which threads of followed processes were runnable "
+                                "without a CPU: other threads had it, or their cgroup had used "
+                                "up its quota.",
                                 {{"role"}}, 1e9),
         .switches = set.counter("host_context_switches_total",
-                                "How often threads of followed processes left the CPU: voluntary, "
-                                "as they wait for something, or involuntary, for another thread.",
+                                "Context switches of threads of followed processes: voluntary if "
+                                "the thread waits for something, involuntary if another thread "
+                                "gets the CPU.",
                                 {{"role"}, {"kind", true}}),
         .faults = set.counter("host_page_faults_total",
-                              "Page faults of followed processes; a major one waits for storage.",
+                              "Page faults of followed processes; a major fault waits for storage.",
                               {{"role"}, {"kind", true}}),
         .bytes = set.counter("host_io_bytes_total",
-                             "Bytes that followed processes had read from storage, and gave to be "
-                             "written to it.",
+                             "Bytes that followed processes caused to be read from and written "
+                             "to storage.",
                              {{"role"}, {"op", true}}),
     };
 }
 
 series::Family &make_host_memory(series::FamilySet &set) {
     return set.gauge("host_memory_bytes",
-                     "Host memory of each running followed process. anon, file and shmem are in "
-                     "memory, swap is not; locked and pinned may not be moved out.",
+                     "Host memory of each running followed process. anon, file and shmem are "
+                     "resident, swap is not; locked and pinned memory cannot be swapped out.",
                      {{"role"}, {"kind", true}});
 }
 

@@ -74,14 +74,16 @@ std::map<ProcessKey, HostTimeSum> sums_of(const HostTimeReading &reading) {
 HostTimeFamilies make_host_time_families(series::FamilySet &set) {
     return {
         .seconds = set.counter("host_launch_thread_seconds_total",
-                               "Wall time of threads that have submitted work to a GPU, by what "
-                               "they are inside of in CUDA, and by what they do or wait for.",
+                               "Wall time of threads that have submitted work to a GPU, by the "
+                               "kind of CUDA call that they are in (phase) and by what they do "
+                               "or wait for (state).",
                                {{"phase", true}, {"state", true}}, 1e9),
         .threads = set.gauge("host_launch_threads",
                              "Running threads that have submitted work to a GPU.", {}),
         .cpu_seconds = set.counter("host_launch_thread_cpu_seconds_total",
-                                   "Time that these threads ran on a CPU, by its NUMA node and by "
-                                   "the GPU that they launched on last.",
+                                   "CPU time of threads that have submitted work to a GPU, by "
+                                   "NUMA node of the CPU and by the GPU that they last launched "
+                                   "on.",
                                    {{"gpu", true}, {"numa_node", true}}, 1e9),
         .gaps = LaunchGaps(set),
         .waits = HostWaits(set),

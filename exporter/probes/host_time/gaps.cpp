@@ -8,13 +8,14 @@ namespace gpusnoop::probes {
 LaunchGaps::LaunchGaps(series::FamilySet &set)
     : seconds_(set.histogram(
           "host_launch_gap_seconds",
-          "How long a process gave its GPU nothing: from the end of its last submission or wait to "
-          "the beginning of its next submission. By what that last call makes sure of: after a "
-          "wait for the device, the GPU had no work of the process in all of the gap.",
+          "Time in which a process submitted no work to its GPU, from the end of its last "
+          "submission or wait to the start of its next submission. `drain`: what that last call "
+          "waited for; after a wait for the device, the GPU had no work of the process during "
+          "the whole gap.",
           {{"gpu", true}, {"drain", true}}, HOST_SPAN_BOUNDS, 1e9)),
       state_seconds_(set.counter("host_launch_gap_state_seconds_total",
-                                 "Time in launch gaps of host.launch_gaps.min and longer, by what "
-                                 "the thread that launched next did in them or waited for.",
+                                 "Time in launch gaps of at least host.launch_gaps.min, by what "
+                                 "the thread that launched next did or waited for.",
                                  {{"gpu", true}, {"drain", true}, {"state", true}}, 1e9)) {}
 
 void LaunchGaps::count(const KnownProcess &process, Counted &counted,

@@ -49,18 +49,17 @@ void WaitSum::add(const host_times &times) {
 
 HostWaits::HostWaits(series::FamilySet &set)
     : blocked_(set.counter("host_blocked_seconds_total",
-                           "Time that threads of followed processes were blocked, by what "
+                           "Time in which threads of followed processes were blocked, by what "
                            "they waited for, or throttled by the CPU quota of their cgroup.",
                            {{"role"}, {"state", true}}, 1e9)),
       latency_(set.histogram("host_runqueue_latency_seconds",
-                             "How long threads of followed processes waited for a CPU, each time "
-                             "that they were given one, without the time that their cgroup's CPU "
-                             "quota was used up.",
+                             "Time that a thread of a followed process waited for a CPU before "
+                             "it got one, without time throttled by the CPU quota of its cgroup.",
                              {{"role"}}, HOST_LATENCY_BOUNDS, 1e9)),
       files_(set.histogram("host_file_wait_seconds",
-                           "How long threads of followed processes waited for a file or a "
-                           "directory, each time that they did, by the kind of its file system. "
-                           "unknown: by name, as open and stat do.",
+                           "Duration of each wait of a thread of a followed process for a file "
+                           "or directory, by type of file system. unknown: access by name, as by "
+                           "open and stat.",
                            {{"role"}, {"filesystem", true}}, HOST_SPAN_BOUNDS, 1e9)) {}
 
 void HostWaits::count(const KnownProcess &process, Counted &counted, const WaitSum &sum) {

@@ -8,11 +8,12 @@ namespace gpusnoop::probes {
 InFlightGauges make_in_flight_gauges(series::FamilySet &set) {
     return {
         .calls = set.gauge("calls_in_flight",
-                           "Calls that began at least in_flight.min_age ago and have not returned, "
-                           "of each running process.",
+                           "Calls that began at least in_flight.min_age ago and have not "
+                           "returned, per running process.",
                            {{"library"}, {"function"}}),
-        .oldest = set.gauge("oldest_call_seconds", "Age of the oldest of these calls.",
-                            {{"library"}, {"function"}}, 1e9),
+        .oldest =
+            set.gauge("oldest_call_seconds", "Age of the oldest of the calls in calls_in_flight.",
+                      {{"library"}, {"function"}}, 1e9),
     };
 }
 

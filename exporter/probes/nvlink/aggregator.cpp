@@ -6,16 +6,17 @@ NvlinkFamilies make_nvlink_families(series::FamilySet &set) {
     const std::vector<series::Label> of_op = {{"op", true}};
     return {
         .calls = set.counter("nvlink_helper_calls_total",
-                             "Calls of nvlink_strcpy, nvlink_memcpy and nvlink_memset, helpers "
-                             "inside the NVIDIA driver (link training, ioctls): not NVLink "
+                             "Calls of nvlink_strcpy, nvlink_memcpy and nvlink_memset, internal "
+                             "helpers of the NVIDIA driver (link training, ioctls). Not NVLink "
                              "traffic.",
                              of_op),
         .bytes = set.counter("nvlink_helper_bytes_total",
-                             "Bytes that the helpers inside the driver were asked to copy or to "
-                             "set, of strings up to 4096 each: not NVLink traffic.",
+                             "Bytes that these internal helpers of the driver were asked to copy "
+                             "or set, up to 4096 per string. Not NVLink traffic.",
                              of_op),
         .duration = set.histogram(
-            "nvlink_helper_duration_seconds", "Time inside a call of the helpers.", of_op,
+            "nvlink_helper_duration_seconds",
+            "Duration of each call of the internal helpers of the driver.", of_op,
             {100, 200, 500, 1'000, 2'000, 5'000, 10'000, 100'000, 1'000'000, 10'000'000}, 1e9),
     };
 }

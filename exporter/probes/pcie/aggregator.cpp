@@ -32,19 +32,20 @@ bool is_all_ones(const pcie_record &record) {
 PcieFamilies make_pcie_families(series::FamilySet &set) {
     return {
         .accesses = set.counter("pcie_config_accesses_total",
-                                "Accesses to the configuration space of a PCI device that have "
-                                "ended, failed ones included; `origin` is who asked: a driver, "
-                                "or user space (setpci, lspci, nvidia-smi).",
+                                "Completed accesses to the configuration space of a PCI device, "
+                                "including failed ones; `origin` is the requester: a driver, or "
+                                "user space (setpci, lspci, nvidia-smi).",
                                 of_access),
         .errors = set.counter("pcie_config_errors_total",
                               "Accesses to the configuration space that failed.", of_access),
         .all_ones = set.counter("pcie_config_all_ones_reads_total",
-                                "Reads of four bytes that gave nothing but ones: what a device "
-                                "that fell off the bus answers. A few registers may hold that.",
+                                "Four-byte reads that returned all ones, as from a device that "
+                                "fell off the bus. A few registers may legitimately contain all "
+                                "ones.",
                                 of_access),
         .duration =
             set.histogram("pcie_config_access_duration_seconds",
-                          "Time inside an access to the configuration space.", {{"op", true}},
+                          "Duration of each access to the configuration space.", {{"op", true}},
                           {200, 500, 1'000, 2'000, 5'000, 10'000, 50'000, 100'000, 1'000'000,
                            10'000'000, 100'000'000, 1'000'000'000},
                           1e9),

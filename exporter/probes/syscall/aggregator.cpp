@@ -30,14 +30,13 @@ void keep_last_of_each(std::vector<std::pair<syscall_key, syscall_counts>> &entr
 SyscallFamilies make_syscall_families(series::FamilySet &set) {
     return {
         .calls = set.counter("syscalls_total",
-                             "System calls that have returned, of the processes that are traced.",
-                             {{"syscall"}}),
+                             "System calls of traced processes that have returned.", {{"syscall"}}),
         .errors = set.counter("syscall_errors_total",
-                              "System calls that the kernel returned an error for, by its name.",
+                              "System calls that returned an error, by name of the error.",
                               {{"syscall"}, {"error"}}),
         .durations = set.histogram("syscall_duration_seconds",
-                                   "Time inside each system call, calls that failed or only "
-                                   "waited included.",
+                                   "Time inside each system call, including calls that failed or "
+                                   "only waited.",
                                    {{"syscall"}}, SYSCALL_BOUNDS, 1e9),
     };
 }

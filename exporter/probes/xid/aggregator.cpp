@@ -52,19 +52,18 @@ series::Description without_process(std::string name, std::string help,
 XidFamilies make_xid_families(series::FamilySet &set) {
     return {
         .xids = set.counter("gpu_xid_total",
-                            "Errors of GPUs that the NVIDIA driver reported (Xid), of the process "
-                            "that the report names. `class` is what NVIDIA says to do: about the "
-                            "hardware, about the application, or nothing (information).",
+                            "GPU errors reported by the NVIDIA driver (Xid), by the process that "
+                            "the report names. `class` follows the action that NVIDIA documents: "
+                            "hardware, application, or information (no action).",
                             {{"gpu", true}, {"device"}, {"xid"}, {"class", true}}),
         .sxids = set.add(without_process("nvswitch_sxid_total",
-                                         "Errors of NVSwitches that the NVIDIA driver reported "
-                                         "(SXid).",
+                                         "NVSwitch errors reported by the NVIDIA driver (SXid).",
                                          {{"device"}, {"sxid"}, {"severity", true}})),
         .ignored = set.add(without_process(
             "xid_lines_ignored_total",
-            "Lines of the kernel's log that look like reports of the NVIDIA driver and are not "
-            "counted: a program wrote them to /dev/kmsg (written), they cannot be read "
-            "(malformed), or they belong to the report before them (continued).",
+            "Lines of the kernel log that look like reports of the NVIDIA driver but are not "
+            "counted: a program wrote them to /dev/kmsg (written), they cannot be parsed "
+            "(malformed), or they belong to the previous report (continued).",
             {{"reason", true}})),
     };
 }

@@ -26,31 +26,30 @@ std::vector<std::uint64_t> call_bounds(const FunctionOptions &options) {
 series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint64_t> bounds) {
     return set.histogram(
         "function_duration_seconds",
-        "Time inside each call of a traced function, calls that failed included, until "
-        "it returned or jumped to another function that returns for it.",
+        "Time inside each call of a traced function, including failed calls, until it returned "
+        "or jumped to another function that returns in its place.",
         of_function, std::move(bounds), nanoseconds_per_second);
 }
 
 FunctionFamilies make_func_families(series::FamilySet &set) {
     return {
         .calls = set.counter("function_calls_total",
-                             "Calls of traced functions that have ended; of those that are traced "
-                             "at their entry only, calls that have begun.",
+                             "Calls of traced functions that have ended; for functions traced at "
+                             "their entry only, calls that have begun.",
                              of_function),
         .errors = set.counter("function_errors_total",
-                              "Calls of traced functions that returned an error, by its name.",
+                              "Calls of traced functions that returned an error, by name of the "
+                              "error.",
                               {{"library"}, {"function"}, {"error"}}),
-        .slow_calls = set.counter("function_slow_calls_total",
-                                  "Calls that took as long as the function's slow_threshold, or "
-                                  "longer.",
-                                  of_function),
+        .slow_calls =
+            set.counter("function_slow_calls_total",
+                        "Calls that took at least the function's slow_threshold.", of_function),
         .nccl_operations = set.counter("nccl_operations_total",
-                                       "Calls of NCCL's communicating functions that succeeded.",
-                                       of_nccl_operation),
+                                       "Successful NCCL communication calls.", of_nccl_operation),
         .nccl_bytes = set.counter(
             "nccl_bytes_total",
-            "Size of what the operations were asked to communicate: the call's number of elements "
-            "times their size, of types that are known.",
+            "Bytes that NCCL communication calls were asked to transfer: the number of elements "
+            "times their size, for known datatypes.",
             of_nccl_operation),
         .overhead = make_overhead_family(set),
     };
@@ -59,10 +58,10 @@ FunctionFamilies make_func_families(series::FamilySet &set) {
 FunctionGauges make_func_gauges(series::FamilySet &set) {
     return {
         .min = set.gauge("function_duration_min_seconds",
-                         "Shortest call that ended in the last whole minute.", of_function,
+                         "Shortest call that ended in the last full minute.", of_function,
                          nanoseconds_per_second),
         .max = set.gauge("function_duration_max_seconds",
-                         "Longest call that ended in the last whole minute.", of_function,
+                         "Longest call that ended in the last full minute.", of_function,
                          nanoseconds_per_second),
     };
 }
@@ -71,12 +70,14 @@ NcclGauges make_nccl_gauges(series::FamilySet &set) {
     return {
         .sequence = set.gauge(
             "nccl_sequence",
-            "Collective operations of a communicator that this rank has made. All ranks make the "
-            "same ones: a rank whose number is lower is the one that the others wait for.",
+            "Number of collective operations that this rank has called on a communicator. All "
+            "ranks call the same ones: the ranks with a higher number wait for a rank with a "
+            "lower one.",
             of_nccl_rank),
         .last_operation =
             set.gauge("nccl_last_operation_timestamp_seconds",
-                      "When the last of these operations returned, or the communicator was made.",
+                      "Unix time when the last collective operation returned, or when the "
+                      "communicator was created if there was none.",
                       of_nccl_rank, nanoseconds_per_second),
     };
 }
