@@ -132,7 +132,7 @@ bool App::is_discovery_stuck() {
         if (is_stuck) {
             log::error("discovery is stuck: new libraries are not found until it responds");
         } else {
-            log::info("new libraries are found again");
+            log::info("discovery responds again: new libraries are found");
         }
     }
     return is_stuck;
@@ -163,8 +163,8 @@ Result<> App::start_probes() {
     }
     if (!features_.has_harmless_return_probes()) {
         log::warn(
-            "return probes of this kernel would end programs under seccomp, so the ends of calls "
-            "are seen at exits, or not at all",
+            "return probes of this kernel would kill programs under seccomp: using probes at "
+            "function exits instead, where possible",
             {{"reason", features_.find("uretprobe_seccomp")->reason}});
     }
     if (const auto dropped = drop_privileges(config_, features_); !dropped) {
@@ -176,7 +176,7 @@ Result<> App::start_probes() {
     }
     if (sinks::want(config_.of<sinks::SinkConfigs>(), sinks::Events::launch_gaps) &&
         !config_.of<probes::HostTimeConfig>().enabled) {
-        log::warn("no sink gets launch gaps: set host.time.enabled, whose probe finds them");
+        log::warn("no launch gaps are sent to sinks: they need host.time.enabled");
     }
     const auto targets = probes::make_targets(config_);
     probes_ = probes::make_probes(config_, features_, {.targets = targets, .sinks = sinks_});

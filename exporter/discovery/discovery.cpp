@@ -85,7 +85,7 @@ void Discovery::start() {
     thread_ = std::jthread([this](const std::stop_token &stop) { run(stop); });
     while (!progress_.wait_until_ready(milliseconds(100))) {
         if (progress_.is_stuck()) {
-            log::warn("the first scan of all processes takes long: it continues in the background");
+            log::warn("the first scan of all processes is slow: it continues in the background");
             return;
         }
     }
@@ -237,8 +237,10 @@ void Discovery::note_unreadable() {
         return;
     }
     if (const auto more = lines_.due("processes keep their mappings locked")) {
-        log::warn("processes keep their mappings locked: what only they use is not attached to",
-                  {{"processes", std::to_string(processes)}, {"more_since_last_line", *more}});
+        log::warn(
+            "processes keep their mappings locked: libraries that only they use are not attached "
+            "to",
+            {{"processes", std::to_string(processes)}, {"more_since_last_line", *more}});
     }
 }
 

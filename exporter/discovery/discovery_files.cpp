@@ -137,7 +137,8 @@ bool Discovery::may_try(const ebpf::Mapping &mapping) {
     }
     if (next == FailedFiles::Next::next_rescan) {
         constexpr std::string_view line =
-            "a process maps many files that cannot be attached to: the others wait for the rescan";
+            "a process maps many files that cannot be attached to: the remaining ones wait for "
+            "the rescan";
         if (const auto more = lines_.due(line)) {
             log::warn(line,
                       {{"pid", std::to_string(mapping.tgid)}, {"more_since_last_line", *more}});

@@ -24,7 +24,7 @@ constexpr seconds between_looks{1};
 constexpr seconds patience_of_release{8};
 constexpr milliseconds between_questions{20};
 
-constexpr std::string_view held_reason = "released: a process that maps it is being saved";
+constexpr std::string_view held_reason = "released: a process that maps it is being checkpointed";
 
 }  // namespace
 
@@ -55,7 +55,7 @@ Result<Discovery::Release> Discovery::release(std::vector<std::uint32_t> tgids,
 Result<> Discovery::take_back(std::vector<std::uint32_t> tgids) {
     return run_on_thread([this, tgids = std::move(tgids)] {
         for (const std::uint32_t tgid : tgids) {
-            end_release(tgid, "it was given back");
+            end_release(tgid, "the client gave it back");
         }
         look_at_all(false);
     });
@@ -89,7 +89,7 @@ Result<> Discovery::take_probes_from(const std::vector<std::uint32_t> &tgids,
                 }
             }
         }
-        log::info("probes are taken from a process",
+        log::info("probes removed from a process",
                   {{"pid", std::to_string(tgid)},
                    {"files", std::to_string(released_.files_of(tgid).size())}});
     }
@@ -143,7 +143,7 @@ Result<Discovery::Release> Discovery::state_of_release(const std::vector<std::ui
 
 void Discovery::end_release(std::uint32_t tgid, std::string_view reason) {
     if (released_.remove(tgid)) {
-        log::info("a process may have probes again",
+        log::info("a process can be traced again",
                   {{"pid", std::to_string(tgid)}, {"reason", std::string(reason)}});
     }
 }
@@ -157,7 +157,7 @@ void Discovery::end_old_releases() {
     for (const auto &[tgid, process] : std::map(released_.processes())) {
         const bool is_over = Clock::now() >= process.until;
         if (is_over || processes::presence(tgid, process.started) == processes::Presence::gone) {
-            end_release(tgid, is_over ? "its time is over" : "it has ended");
+            end_release(tgid, is_over ? "the time limit expired" : "the process ended");
             has_ended = true;
         }
     }

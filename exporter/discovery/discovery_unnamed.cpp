@@ -91,11 +91,12 @@ void Discovery::examine(const processes::FileOpener::Opening &opening, processes
             consider(mapping, *attacher, known_[{attacher, mapping.file}]);
         }
         if (!found.problem.empty() && unnamed_.files.may_name(*unnamed_.turn)) {
-            log::warn("a library of another name has functions of a group, and is not traced",
-                      {{"library", to_valid_utf8(library.name, max_label_bytes)},
-                       {"path", to_valid_utf8(library.path, max_label_bytes)},
-                       {"pid", std::to_string(mapping.tgid)},
-                       {"reason", found.problem}});
+            log::warn(
+                "a library with an unexpected name has functions of a group, and is not traced",
+                {{"library", to_valid_utf8(library.name, max_label_bytes)},
+                 {"path", to_valid_utf8(library.path, max_label_bytes)},
+                 {"pid", std::to_string(mapping.tgid)},
+                 {"reason", found.problem}});
         }
     }
 }

@@ -46,7 +46,7 @@ std::vector<std::string> NamedFiles::expand(const std::vector<std::string> &glob
     std::erase_if(paths, [&](const std::string &path) { return !seen.insert(path).second; });
     if (paths.size() > max_files) {
         log::warn(
-            "discovery.preattach matches too many files: the others are attached to when a "
+            "discovery.preattach matches too many files: attaching to the others only when a "
             "process maps them",
             {{"most", std::to_string(max_files)}});
         paths.resize(max_files);
@@ -87,7 +87,7 @@ void NamedFiles::identify(const std::string &path) {
     if (!answer || answer->error == EPIPE) {
         reader_.reset();
         left_out_[path] = Clock::now() + left_out;
-        log::warn("a file that is attached to before it is used does not answer", {{"path", path}});
+        log::warn("a file to attach to before its first use does not answer", {{"path", path}});
         return;
     }
     if (answer->error != 0) {

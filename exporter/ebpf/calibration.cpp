@@ -196,8 +196,8 @@ void Calibration::measure(const std::stop_token &stop) {
             done.push_back(std::move(*attached));
         } else if (is_first) {
             log::warn(
-                "cannot measure what probes cost, so gpusnoop_overhead_seconds_total is missing: "
-                "gpusnoop_exporter doctor shows what the exporter lacks",
+                "cannot measure the cost of probes, so gpusnoop_overhead_seconds_total is "
+                "missing: run gpusnoop_exporter doctor",
                 {{"mode", to_string(mode)}, {"reason", attached.error().message}});
             feature_.available = false;
             feature_.reason = attached.error().message;

@@ -252,7 +252,7 @@ Handover::Handover(std::chrono::milliseconds patience,
         (void)changed_.wait_until(lock, stop, began + *longest, [] { return false; });
         if (!stop.stop_requested()) {
             log::warn(
-                "a part of the exporter does not stop in time: it ends without waiting for it");
+                "a thread of the exporter does not stop in time: exiting without waiting for it");
             std::_Exit(0);
         }
     };

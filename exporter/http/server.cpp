@@ -105,7 +105,7 @@ Response unauthorized() {
 }
 
 Response failed(const Request &request, const char *error) {
-    log::error("a page failed", {{"path", request.path}, {"error", error}});
+    log::error("serving a page failed", {{"path", request.path}, {"error", error}});
     return text_response(500, "This page failed. The log says why.\n");
 }
 

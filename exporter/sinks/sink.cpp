@@ -58,7 +58,7 @@ Sink::~Sink() {
     queue_.wake();
     thread_.join();
     if (counts_.stopped > 0) {
-        log::warn("events were not sent before the end",
+        log::warn("events not sent before the exporter stopped",
                   {{"sink", settings_.name}, {"events", counts_.stopped.load()}});
     }
 }
@@ -95,7 +95,7 @@ void Sink::run(const std::stop_token &stop) {
         if (now < backoff_.until) {
             wait(backoff_.until, false);
         } else if (connection_ && !connection_->is_current(settings_.target)) {
-            disconnect({"the receiver is gone"});
+            disconnect({"the receiver disconnected"});
         } else if (connection_ || connect()) {
             if (batch_.text.empty()) {
                 wait(now + longest_wait, true);

@@ -137,8 +137,8 @@ void warn_of_low_limits() {
         limits_below_need(cgroup_limits(read_start("/proc/self/cgroup").value_or("")));
     if (!below.empty()) {
         log::warn(
-            "the limits of the control group are below what the exporter needs: it may be killed, "
-            "or become ready late or never",
+            "the cgroup limits are below what the exporter needs: it may be killed, or become "
+            "ready late or never",
             {{"limits", below}});
     }
 }

@@ -50,7 +50,7 @@ Result<> Writer::run(const Rounds &rounds) {
             looked_at_lost = steady_clock::now();
             if (const std::uint64_t now = rounds.lost(); now != lost_said) {
                 lost_said = now;
-                log::warn("calls were lost: they come faster than they are written",
+                log::warn("dropped calls: they arrive faster than the output can be written",
                           {{"lost", now}});
             }
         }

@@ -71,7 +71,7 @@ TEST_CASE("the log names a library of a group that has an unexpected name, once"
     const e2e::Child before(uses(unnamed, unnamed));
     const Exporter exporter("functions: {}\n");
     const std::string said =
-        "a library of another name has functions of a group, and is not traced";
+        "a library with an unexpected name has functions of a group, and is not traced";
     const auto lines_of = [&](const std::string &path) {
         std::size_t lines = 0;
         std::istringstream log(exporter.log());

@@ -176,7 +176,8 @@ TEST_CASE("a sink for launch gaps without the probe that finds them is said in t
     const std::string sink =
         "sinks: [{type: file, path: " + (directory / "gaps").string() + ", events: launch_gaps}]\n";
     const auto warns = [](const Exporter &exporter) {
-        return exporter.log().find("no sink gets launch gaps: set host.time.enabled") !=
+        return exporter.log().find(
+                   "no launch gaps are sent to sinks: they need host.time.enabled") !=
                std::string::npos;
     };
     CHECK(warns(Exporter(sink + "host: {time: {enabled: false}}\n")));

@@ -60,7 +60,7 @@ void DriverFunctions::look() {
         state_.down(absent_);
     }
     if (functions != before) {
-        log::info(functions > 0 ? "attached" : "detached: the driver is gone",
+        log::info(functions > 0 ? "attached" : "detached: the driver was unloaded",
                   {{"probe", state_.probe()}, {"functions", functions}});
     }
 }

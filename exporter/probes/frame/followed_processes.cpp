@@ -230,11 +230,11 @@ void FollowedProcesses::look(nanoseconds now) {
     if (const std::uint64_t news = counted.gpu_processes + targets_.changes();
         std::exchange(news_, news) != news || looks_always_) {
         if (auto found = find_running(); !found) {
-            log::warn("cannot look for processes to follow", {{"reason", found.error().message}});
+            log::warn("cannot scan for processes to follow", {{"reason", found.error().message}});
         }
     }
     if (counted.table_full > 0 && !std::exchange(is_full_, true)) {
-        log::warn("some processes are not followed: too many run",
+        log::warn("some processes are not followed: too many are running",
                   {{"most", FOLLOWED_MAX_PROCESSES}});
     }
     if (unchecked_.empty() && now - rescanned_ >= rescan_interval_) {

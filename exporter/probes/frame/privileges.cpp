@@ -91,7 +91,7 @@ std::vector<Capability> needed_capabilities(const config::Config &config,
 
 Result<> drop_privileges(const config::Config &config, const ebpf::Features &features) {
     if (config.capabilities.keep == config::Config::Capabilities::Keep::all) {
-        log::info("all capabilities are kept, as the configuration says");
+        log::info("keeping all capabilities, as configured");
         return {};
     }
     const auto needed = needed_capabilities(config, features, perf_events_take_admin());

@@ -23,10 +23,9 @@ void SandboxWarnings::look(const ProcessIdentity &process) {
         return;
     }
     log::warn(
-        "the system calls of a program are handled by something other than the kernel: if that "
-        "does "
-        "not know the kernel's own call uretprobe (x86_64, Linux 6.11 and later), a return probe "
-        "ends the program; \"endings: exits\" uses no return probes (docs/reliability.md)",
+        "system calls of a program are handled by something other than the kernel: if that does "
+        "not know the system call uretprobe (x86_64, Linux 6.11 and later), return probes kill "
+        "the program; \"endings: exits\" avoids them (docs/reliability.md)",
         {{"probe", probe_},
          {"pid", process.key.tgid},
          {"comm", process.comm},

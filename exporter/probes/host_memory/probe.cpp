@@ -59,7 +59,7 @@ private:
             return attached;
         }
         state().up(programs_.size(), "following " + targets().describe_followed());
-        log::info("following stalls for lack of memory",
+        log::info("following memory stalls",
                   {{"probe", "host_memory"}, {"of", targets().describe_followed()}});
         return {};
     }

@@ -171,7 +171,7 @@ void HostNetProbe::read_drops() {
         bpf_map__fd(map), bpf_map__max_entries(map),
         [&](std::uint64_t cgroup, std::uint64_t now) { aggregator().on_drops(cgroup, now); });
     if (!read) {
-        log::warn("cannot read the table of lost datagrams", {{"reason", read.error().message}});
+        log::warn("cannot read the table of dropped datagrams", {{"reason", read.error().message}});
     }
 }
 

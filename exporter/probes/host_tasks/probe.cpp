@@ -84,7 +84,7 @@ Result<> HostTasksProbe::attach(host_tasks_bpf &skeleton) {
         .has_bytes = ebpf::has_member("task_io_accounting", "read_bytes")};
     aggregator().set_kernel(kernel);
     state().up(programs.size() + 1, "reading the threads of " + targets().describe_followed());
-    log::info("reading what the kernel counts of threads",
+    log::info("reading the kernel's counters of threads",
               {{"probe", "host_tasks"}, {"of", targets().describe_followed()}});
     if (!kernel.has_runqueue) {
         log::info(
@@ -101,7 +101,7 @@ void HostTasksProbe::read_all() {
         bpf_map__fd(skeleton().maps.tasks_past), FOLLOWED_MAX_PROCESSES,
         [&](std::uint32_t tgid, const tasks_past &one) { reading.past.emplace_back(tgid, one); });
     if (!past) {
-        log::warn("cannot read what ended threads had", {{"reason", past.error().message}});
+        log::warn("cannot read the counters of exited threads", {{"reason", past.error().message}});
         return;
     }
     const auto read = ebpf::read_iterator(threads_.get(), sizeof(tasks_thread), [&](auto bytes) {

@@ -167,7 +167,7 @@ Result<> HostTimeProbe::attach(host_time_bpf &skeleton) {
 void HostTimeProbe::read() {
     const auto reading = reader_->read();
     if (!reading) {
-        log::warn("cannot read the accounts of launching threads",
+        log::warn("cannot read the time accounting of launching threads",
                   {{"reason", reading.error().message}});
         return;
     }

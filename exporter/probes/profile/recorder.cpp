@@ -27,7 +27,7 @@ Result<std::unique_ptr<ProfileRecorder>> ProfileRecorder::start(const config::Co
     settings.max_bytes = max_bytes;
     auto made = make_profiler(config, targets, std::move(settings));
     if (const auto started = made.probe->start(); !started) {
-        log::warn("the continuous profile is down: there is no past to ask for",
+        log::warn("the continuous profile is down: past profiles are unavailable",
                   {{"reason", started.error().message}});
     }
     return std::unique_ptr<ProfileRecorder>(

@@ -98,8 +98,10 @@ Result<> run_profile(const config::Config &config, const ProfileOptions &options
     trace::Writer unused(targets, stop_fd);
     ProfileTracer tracer({config, features, targets, unused}, options.settings);
     if (options.settings.type == ProfileType::heap) {
-        log::warn("each malloc and free of the process takes some microseconds longer meanwhile",
-                  {{"pid", options.settings.filter.pids.front()}});
+        log::warn(
+            "each malloc and free of the process takes a few microseconds longer during the "
+            "profile",
+            {{"pid", options.settings.filter.pids.front()}});
     }
     auto done = tracer.start();
     if (done) {
@@ -109,12 +111,11 @@ Result<> run_profile(const config::Config &config, const ProfileOptions &options
         done = profile ? write(to_format(*profile, options.format), options.output)
                        : tl::unexpected(profile.error());
         if (profile && profile->stacks.empty()) {
-            log::warn(
-                "the profile is empty: there was no such process, or it did nothing of this kind");
+            log::warn("the profile is empty: no matching process, or no samples of this type");
         }
         if (profile && (profile->samples_lost > 0 || profile->stacks_lost > 0)) {
             log::warn(
-                "the profile is not complete: its tables were full",
+                "the profile is incomplete: its tables were full",
                 {{"samples_lost", profile->samples_lost}, {"stacks_lost", profile->stacks_lost}});
         }
     }

@@ -78,7 +78,7 @@ Result<std::unique_ptr<ProfileService>> ProfileService::make(const config::Confi
 Result<> ProfileService::begin(ProfileQuery query, Client client) {
     const std::lock_guard lock(mutex_);
     if (is_stopped_) {
-        return fail("the exporter ends", ESHUTDOWN);
+        return fail("the exporter is stopping", ESHUTDOWN);
     }
     if (is_busy_) {
         const auto left = std::chrono::ceil<std::chrono::seconds>(ends_ - Clock::now());
@@ -154,7 +154,7 @@ Result<Profile> ProfileService::take(const ProfileQuery &query, int client,
             return profiler->take();
         }
         if (!wait(client, stopping_.get(), std::min(left, interval))) {
-            return fail("the client has gone away", ECANCELED);
+            return fail("the client disconnected", ECANCELED);
         }
         probe->drain();
     }
@@ -172,15 +172,14 @@ void ProfileService::run(const ProfileQuery &query, const Client &client,
 
 void ProfileService::answer(const ProfileQuery &query, const Client &client,
                             const std::stop_token &stop) {
-    log::info(query.is_of_past ? "a client asks for the past profile"
-                               : "a profile begins, as a client asks",
+    log::info(query.is_of_past ? "a client requests a past profile"
+                               : "a profile begins: a client requested it",
               {{"type", name_of(query.settings.type)},
                {"seconds", std::chrono::duration<double>(query.duration).count()}});
     Result<ApiResponse> response = fail("no memory for the profile", ENOMEM);
     try {
         auto profile = take(query, client.socket, stop);
-        log::info("the profile has ended",
-                  {{"result", profile ? "taken" : profile.error().message}});
+        log::info("the profile ended", {{"result", profile ? "taken" : profile.error().message}});
         if (!profile) {
             response = tl::unexpected(profile.error());
         } else {

@@ -236,8 +236,7 @@ void FunctionPrograms::set_options(std::uint32_t number, const FunctionInfo &fun
     if (number >= FUNC_MAX_FUNCTIONS) {
         if (value.slow_ns != 0 || value.flags != 0) {
             log::warn(
-                "too many functions: the slow calls of this one are shown without arguments and "
-                "stack",
+                "too many functions: slow calls of this one are shown without arguments and stack",
                 {{"probe", "functions"}, {"most", FUNC_MAX_FUNCTIONS}, {"number", number}});
         }
         return;

@@ -208,7 +208,7 @@ void SlowCallHistory::tidy(nanoseconds now) {
         return;
     }
     if (const std::uint64_t count = log_limit_.take_suppressed(); count > 0) {
-        log::info("more slow calls than are logged in a second",
+        log::info("slow calls left out of the log: more than log_per_second",
                   {{"probe", "functions"}, {"not_logged", count}});
     }
 }
