@@ -115,19 +115,20 @@ int serve(const Settings &settings) {
 
 int main(int argc, char **argv) {
     namespace cli = gpusnoop::cli;
-    CLI::App command("Shows what CUDA programs do on this node, as Prometheus metrics.",
-                     "gpusnoop_exporter");
+    CLI::App command("Prometheus exporter for CUDA programs on this node.", "gpusnoop_exporter");
     Settings settings;
     cli::add_settings(command, settings);
     command.set_version_flag("--version", gpusnoop::version_text(gpusnoop::ebpf::libbpf_version()));
-    CLI::App *check = command.add_subcommand(
-        "check-config", "Checks the file of --config.file and exits, with 1 if it is wrong.");
+    CLI::App *check =
+        command.add_subcommand("check-config",
+                               "Checks the file of --config.file and exits, with status 1 if it "
+                               "is invalid.");
     check->fallthrough();
     CLI::App *unpinning = command.add_subcommand(
-        "unpin", "Detaches what an exporter with cuda.pin left in the kernel, and exits.");
+        "unpin", "Removes the pinned probes of an exporter with cuda.pin, and exits.");
     unpinning->fallthrough();
     const CLI::App *list = command.add_subcommand(
-        "list-metrics", "Prints the reference of all metrics (markdown) and exits.");
+        "list-metrics", "Prints the reference of all metrics, in Markdown, and exits.");
     cli::TraceCommand trace(command);
     gpusnoop::probes::ProfileOptions profile_options;
     const CLI::App *profile = cli::add_profile(command, profile_options);

@@ -13,11 +13,13 @@ namespace gpusnoop::cli {
 const CLI::App *add_doctor(CLI::App &command, DoctorFormat &format) {
     CLI::App *doctor = command.add_subcommand(
         "doctor",
-        "Says what this node can do and what each missing thing costs; exits with 0 if everything "
-        "works, 1 if the exporter runs but something is missing, 2 if it cannot work.");
+        "Checks which features work on this node, and the effect of each missing one. Exit "
+        "status: 0 if everything works, 1 if the exporter runs but something is missing, 2 if it "
+        "cannot work.");
     doctor->fallthrough();
-    add_choice<DoctorFormat>(doctor->add_option("--format", format, "text, or json: one object."),
-                             {{"text", DoctorFormat::text}, {"json", DoctorFormat::json}});
+    add_choice<DoctorFormat>(
+        doctor->add_option("--format", format, "Output format: text, or json (one object)."),
+        {{"text", DoctorFormat::text}, {"json", DoctorFormat::json}});
     return doctor;
 }
 

@@ -12,7 +12,7 @@ void add_look_duration(CLI::App &command, std::chrono::milliseconds &duration) {
         .add_option_function<std::string>(
             "--duration",
             [&duration](const std::string &text) { duration = *config::parse_duration(text); },
-            "How long it looks, 100ms to 1h (" + config::to_text(duration) + ").")
+            "Length of the measurement, 100ms to 1h (" + config::to_text(duration) + ").")
         ->check([](const std::string &text) {
             using namespace std::chrono_literals;
             const auto parsed = config::parse_duration(text);

@@ -12,7 +12,7 @@ namespace gpusnoop::cli {
 
 const CLI::App *add_profile(CLI::App &command, probes::ProfileOptions &options) {
     CLI::App *profile = command.add_subcommand(
-        "profile", "Counts the stacks of GPU processes and of what they start.");
+        "profile", "Profiles the stacks of GPU processes and the processes they start.");
     profile->fallthrough();
     add_choice(
         profile->add_option(
@@ -23,14 +23,15 @@ const CLI::App *add_profile(CLI::App &command, probes::ProfileOptions &options) 
         probes::profile_types());
     profile
         ->add_option("--pid", options.settings.filter.pids,
-                     "Only this process and what it starts; may be given several times.")
+                     "Only this process and the processes it starts. Repeatable.")
         ->take_all()
         ->expected(1, TRACED_PIDS);
     profile->add_option("--comm", options.settings.filter.comm,
-                        "Only processes whose name matches this glob, and what they start.");
+                        "Only processes whose name matches this glob, and the processes they "
+                        "start.");
     profile
         ->add_option("--frequency", options.settings.frequency,
-                     "Of cpu: samples a second of each CPU, 1 to 999 (49).")
+                     "For cpu: samples per second on each CPU, 1 to 999 (49).")
         ->check(CLI::Range(1U, 999U).description(""));
     profile
         ->add_option_function<std::string>(
@@ -38,7 +39,7 @@ const CLI::App *add_profile(CLI::App &command, probes::ProfileOptions &options) 
             [&options](const std::string &text) {
                 options.settings.min_bytes = config::parse_size(text).value_or(0);
             },
-            "Of heap: leave smaller allocations out (64KiB).")
+            "For heap: ignore smaller allocations (64KiB).")
         ->check([](const std::string &text) {
             return config::parse_size(text) ? "" : "must be like 1, 64KiB or 1MiB";
         });
@@ -47,7 +48,8 @@ const CLI::App *add_profile(CLI::App &command, probes::ProfileOptions &options) 
                                    "folded (for flamegraph.pl), json, pprof (compressed), or svg "
                                    "(a flame graph)."),
                probes::profile_formats());
-    profile->add_option("--output", options.output, "A file instead of the standard output.");
+    profile->add_option("--output", options.output,
+                        "Write to this file instead of standard output.");
     profile->final_callback([profile, &options] {
         const bool is_heap = options.settings.type == probes::ProfileType::heap;
         if (is_heap && options.settings.filter.pids.size() != 1) {

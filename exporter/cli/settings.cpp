@@ -15,12 +15,12 @@ namespace gpusnoop::cli {
 void add_settings(CLI::App &command, Settings &settings) {
     command
         .add_option("--config.file", settings.config_file,
-                    "Configuration; without it, the defaults.")
+                    "Configuration file. Default: built-in defaults.")
         ->envname("GPUSNOOP_CONFIG_FILE");
     command
         .add_option("--web.listen-address", settings.listen_addresses,
-                    "Address to serve on, as HOST:PORT, :PORT or unix:/PATH; may be given several "
-                    "times, or several with commas between them.")
+                    "Address to listen on, as HOST:PORT, :PORT or unix:/PATH. Repeatable, or a "
+                    "comma-separated list.")
         ->envname("GPUSNOOP_WEB_LISTEN_ADDRESS")
         ->take_all()
         ->expected(1, 16)
@@ -31,31 +31,36 @@ void add_settings(CLI::App &command, Settings &settings) {
         });
     command
         .add_flag("--web.systemd-socket", settings.systemd_socket,
-                  "Serve on the sockets that systemd passes, and on no address.")
+                  "Use systemd socket activation listeners instead of addresses.")
         ->envname("GPUSNOOP_WEB_SYSTEMD_SOCKET");
     command
         .add_flag("--web.enable-lifecycle", settings.enable_lifecycle,
-                  "Accept POST to /-/reload, /-/release and /-/give-back from any client.")
+                  "Allow any client to POST to /-/reload, /-/release and /-/give-back.")
         ->envname("GPUSNOOP_WEB_ENABLE_LIFECYCLE");
     command
         .add_flag("--web.enable-api", settings.enable_api,
-                  "Show what programs do, at / and below /api/v1/, to any client; without it, to "
-                  "clients on this machine and to logins.")
+                  "Serve details of programs, at / and below /api/v1/, to any client; without "
+                  "it, only to clients on this machine and with a login.")
         ->envname("GPUSNOOP_WEB_ENABLE_API");
     command
         .add_option("--web.config.file", settings.web_config_file,
-                    "TLS, logins and headers, as docs/web.md describes.")
+                    "File with TLS, logins and headers: see docs/web.md.")
         ->envname("GPUSNOOP_WEB_CONFIG_FILE");
-    command.add_option("--web.telemetry-path", settings.telemetry_path, "Path of the metrics.")
+    command
+        .add_option("--web.telemetry-path", settings.telemetry_path, "Path to serve metrics under.")
         ->envname("GPUSNOOP_WEB_TELEMETRY_PATH")
         ->check([](const std::string &path) {
             return path.starts_with('/') && path != "/" ? ""
                                                         : "must begin with '/' and name a page";
         });
-    command.add_option("--log.level", settings.log_level, "debug, info, warn or error.")
+    command
+        .add_option("--log.level", settings.log_level,
+                    "Only log messages of this severity or above: debug, info, warn or error.")
         ->envname("GPUSNOOP_LOG_LEVEL")
         ->check(CLI::IsMember({"debug", "info", "warn", "error"}));
-    command.add_option("--log.format", settings.log_format, "logfmt or json.")
+    command
+        .add_option("--log.format", settings.log_format,
+                    "Output format of log messages: logfmt or json.")
         ->envname("GPUSNOOP_LOG_FORMAT")
         ->check(CLI::IsMember({"logfmt", "json"}));
 }

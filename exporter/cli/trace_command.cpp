@@ -32,20 +32,18 @@ CLI::Option *add_duration(CLI::App &command, const std::string &name, const std:
 void add_trace_options(CLI::App &trace, trace::Options &options) {
     using trace::Format;
     trace.fallthrough();
-    add_choice<Format>(
-        trace.add_option("--format", options.format, "text, or json: an object for each line."),
-        {{"text", Format::text}, {"json", Format::json}});
-    trace.add_option("--pid", options.pids, "Only this process; may be given several times.")
+    add_choice<Format>(trace.add_option("--format", options.format,
+                                        "Output format: text, or json (one object per line)."),
+                       {{"text", Format::text}, {"json", Format::json}});
+    trace.add_option("--pid", options.pids, "Only this process. Repeatable.")
         ->take_all()
         ->expected(1, TRACED_PIDS);
-    trace
-        .add_option("--ppid", options.ppids,
-                    "Only processes that this process started; may be given several times.")
+    trace.add_option("--ppid", options.ppids, "Only children of this process. Repeatable.")
         ->take_all()
         ->expected(1, TRACED_PIDS);
     trace.add_option("--comm", options.comm, "Only processes whose name matches this glob.");
-    trace.add_option("--count", options.count, "Stop after so many calls.");
-    add_duration(trace, "--duration", "Stop after so long: 500ms, 10s, 5m.",
+    trace.add_option("--count", options.count, "Stop after this many calls.");
+    add_duration(trace, "--duration", "Stop after this time: 500ms, 10s, 5m.",
                  [&options](const auto &text) { options.duration = config::parse_duration(text); });
 }
 
@@ -83,7 +81,7 @@ void add_option(CLI::App &trace, const trace::Option &option, trace::Options &op
 }  // namespace
 
 TraceCommand::TraceCommand(CLI::App &command) {
-    CLI::App *traces = command.add_subcommand("trace", "Writes every call or event as a line.");
+    CLI::App *traces = command.add_subcommand("trace", "Prints a line for every call or event.");
     traces->require_subcommand(0, 1);
     traces->fallthrough();
     traces_ = traces;
@@ -111,13 +109,12 @@ void TraceCommand::add(CLI::App &traces, const std::string &name, const trace::K
 }
 
 void TraceCommand::add_in_flight(CLI::App &traces) {
-    CLI::Option *const in_flight =
-        traces.add_flag("--in-flight", is_in_flight_,
-                        "Prints the calls that have not returned, once, from a running exporter.");
+    CLI::Option *const in_flight = traces.add_flag(
+        "--in-flight", is_in_flight_, "Prints the calls in flight of a running exporter, once.");
     traces
         .add_option_function<std::string>(
             "--format", [this](const std::string &format) { in_flight_.json = format == "json"; },
-            "With --in-flight: text, or json, an object for each line.")
+            "With --in-flight: output format, text or json (one object per line).")
         ->check(CLI::IsMember({"text", "json"}));
     add_exporter(traces, in_flight_.address, in_flight_.access);
     for (CLI::Option *const option : traces.get_options()) {

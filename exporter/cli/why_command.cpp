@@ -13,8 +13,8 @@ namespace gpusnoop::cli {
 const CLI::App *add_why(CLI::App &command, why::Options &options) {
     CLI::App *why = command.add_subcommand(
         "why",
-        "Is it the host that keeps the GPU waiting? Where the time of the threads that launch "
-        "work went, from a running exporter.");
+        "Explains what limits each program that launches GPU work, and where its launching "
+        "threads spent their time, from a running exporter.");
     add_exporter(*why, options.address, options.access);
     auto *pid = why->add_option("--pid", options.pid, "Only this process.")
                     ->check(CLI::Range(1U, std::numeric_limits<std::uint32_t>::max()));
@@ -23,7 +23,7 @@ const CLI::App *add_why(CLI::App &command, why::Options &options) {
     add_look_duration(*why, options.duration);
     why->add_option_function<std::string>(
            "--format", [&options](const std::string &format) { options.json = format == "json"; },
-           "text, or json: one object.")
+           "Output format: text, or json (one object).")
         ->check(CLI::IsMember({"text", "json"}));
     return why;
 }

@@ -17,8 +17,7 @@
 namespace gpusnoop::trace {
 
 // For traces that can have stacks.
-inline constexpr Option stack_option = {.name = "--stack",
-                                        .help = "With the functions that led to the call."};
+inline constexpr Option stack_option = {.name = "--stack", .help = "Include the call stack."};
 
 // Looks stacks up immediately, and remembers them for some seconds. For one thread.
 class StackNames {

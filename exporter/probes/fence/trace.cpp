@@ -53,7 +53,7 @@ Event event_of(const fence_record &record, const probes::ProcessIdentity &proces
     return event;
 }
 
-constinit const Kind fence_trace = {.help = "What happens to DMA fences, and waits for them.",
+constinit const Kind fence_trace = {.help = "Events of DMA fences, and waits for them.",
                                     .column = "EVENT",
                                     .make = make<FenceTracer>};
 

@@ -21,7 +21,9 @@ using namespace std::chrono_literals;
 
 constexpr Option block_min_duration_option = {.name = "--min-duration",
                                               .takes = Option::Takes::duration,
-                                              .help = "Only requests that take as long: 10ms, 1s."};
+                                              .help =
+                                                  "Only requests that take at least this long: "
+                                                  "10ms, 1s."};
 constexpr Option block_options[] = {block_min_duration_option};
 
 class BlockTracer final : public HostTracer {
@@ -78,7 +80,7 @@ Event event_of(const block_record &record, const std::string &device,
 
 constinit const Kind block_trace = {
     .name = "block",
-    .help = "Requests to block devices of GPU processes and of what they start.",
+    .help = "Requests to block devices by GPU processes and the processes they start.",
     .column = "OP",
     .options = block_options,
     .make = make<BlockTracer>};

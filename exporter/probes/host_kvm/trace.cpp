@@ -50,7 +50,7 @@ Event event_of(const kvm_record &record, const probes::ProcessIdentity &process,
 
 constinit const Kind kvm_trace = {
     .name = "kvm",
-    .help = "Exits of virtual machines to their process, and halts of their CPUs.",
+    .help = "Exits of virtual machines to their process, and halts of their virtual CPUs.",
     .column = "REASON",
     .options = {},
     .make = make<KvmTracer>};

@@ -150,11 +150,13 @@ Event event_of(const life_signal_record &record, const probes::ProcessIdentity &
 }
 
 constinit const Kind exit_trace = {.name = "exit",
-                                   .help = "Ends of GPU processes and of what they start.",
+                                   .help = "Ends of GPU processes and of the processes they start.",
                                    .column = "CAUSE",
                                    .make = make<ExitTracer>};
 constinit const Kind signal_trace = {.name = "signal",
-                                     .help = "Signals to GPU processes and to what they start.",
+                                     .help =
+                                         "Signals to GPU processes and to the processes they "
+                                         "start.",
                                      .column = "SIGNAL",
                                      .make = make<SignalTracer>};
 

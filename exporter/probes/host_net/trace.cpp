@@ -53,7 +53,7 @@ Event event_of(const net_state_record &record, const probes::ProcessIdentity &pr
 
 constinit const Kind tcp_trace = {
     .name = "tcp",
-    .help = "TCP connections of GPU processes and of what they start: each change of state.",
+    .help = "State changes of TCP connections of GPU processes and the processes they start.",
     .column = "STATE",
     .make = make<TcpTracer>};
 

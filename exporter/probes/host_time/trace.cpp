@@ -28,11 +28,11 @@ std::string problem_of(const std::string &text) {
 constexpr Option gap_min_duration_option = {
     .name = "--min-duration",
     .takes = Option::Takes::duration,
-    .help = "Only gaps that are as long, 1ms to 1h; without it, as host.launch_gaps.min says.",
+    .help = "Only gaps of at least this length, 1ms to 1h (host.launch_gaps.min).",
     .problem = problem_of};
 constexpr Option block_option = {
     .name = stack_option.name,
-    .help = "With the functions that led to where the thread was blocked the longest."};
+    .help = "Include the call stack at the place where the thread was blocked the longest."};
 constexpr Option gap_options[] = {block_option, gap_min_duration_option};
 
 class GapTracer final : public TargetTracer {
@@ -130,7 +130,8 @@ Event event_of(const probes::LongGap &gap, const probes::ProcessIdentity &proces
 
 constinit const Kind gap_trace = {
     .name = "gap",
-    .help = "Times in which processes give their GPUs nothing, and what was done in them.",
+    .help =
+        "Launch gaps: times in which a process gives its GPU no work, and what its threads did.",
     .column = "ENDED BY",
     .options = gap_options,
     .make = make<GapTracer>};

@@ -22,7 +22,9 @@ using namespace std::chrono_literals;
 
 constexpr Option open_min_duration_option = {.name = "--min-duration",
                                              .takes = Option::Takes::duration,
-                                             .help = "Only opens that take as long: 10ms, 1s."};
+                                             .help =
+                                                 "Only opens that take at least this long: 10ms, "
+                                                 "1s."};
 constexpr Option failed_option = {.name = "--failed", .help = "Only opens that fail."};
 constexpr Option open_options[] = {open_min_duration_option, failed_option};
 

@@ -19,7 +19,7 @@ constexpr std::int64_t max_errno = 4095;
 constexpr Option syscall_option = {
     .name = "--syscall",
     .takes = Option::Takes::texts,
-    .help = "Only this system call, or group of them; may be given several times.",
+    .help = "Only this system call, or group of system calls. Repeatable.",
     .problem = probes::syscall_problem};
 constexpr Option call_options[] = {syscall_option};
 

@@ -30,25 +30,24 @@ constexpr Option function_option = {
     .name = "--function",
     .takes = Option::Takes::texts,
     .help =
-        "Only functions with this symbol or name, or that match this glob; may be given "
-        "several times. With --library, functions that are not configured, too.",
+        "Only functions with this symbol or name, or that match this glob. Repeatable. With "
+        "--library, also functions that are not configured.",
     .problem = [](const std::string &text) { return probes::symbol_problem(text, false); }};
 constexpr Option library_option = {
     .name = "--library",
     .takes = Option::Takes::texts,
-    .help =
-        "Only functions of files with this name or path, or that match this glob; may be given "
-        "several times.",
+    .help = "Only functions of files with this name or path, or that match this glob. Repeatable.",
     .problem = probes::library_problem};
 constexpr Option slow_option = {
     .name = "--slow",
-    .help = "Only calls that take as long as the slow_threshold of their function."};
-constexpr Option min_duration_option = {.name = "--min-duration",
-                                        .takes = Option::Takes::duration,
-                                        .help = "Only calls that take as long: 100ms, 1s."};
+    .help = "Only calls that take at least the slow_threshold of their function."};
+constexpr Option min_duration_option = {
+    .name = "--min-duration",
+    .takes = Option::Takes::duration,
+    .help = "Only calls that take at least this long: 100ms, 1s."};
 constexpr Option entries_option = {
     .name = "--entries",
-    .help = "With a line when a call begins, too; both have the same id.",
+    .help = "Also print a line when a call begins, with the same id.",
     .excludes = {slow_option.name, min_duration_option.name}};
 constexpr Option function_options[] = {stack_option, function_option,     library_option,
                                        slow_option,  min_duration_option, entries_option};
@@ -181,7 +180,7 @@ std::uint64_t FunctionsTracer::lost() const {
 
 constinit const Kind functions_trace = {
     .alias = "func",
-    .help = "Calls of the configuration's functions, or of any, as docs/trace.md describes.",
+    .help = "Calls of configured functions, or of any functions: see docs/trace.md.",
     .options = function_options,
     .make = make<FunctionsTracer>};
 
