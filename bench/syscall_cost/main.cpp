@@ -148,10 +148,10 @@ struct Options {
 
 Table table_of(const Figures &figures, const Options &options, std::uint64_t lost) {
     Table table{"Cost of a system call",
-                fmt::format("getppid, {} calls in each of {} rounds, in {} threads; the "
+                fmt::format("getppid, {} calls in {} threads in each of {} rounds; the "
                             "alternatives take turns. CPU time per call, medians. {} calls were "
                             "lost.",
-                            options.calls, options.rounds, options.threads, lost),
+                            options.calls, options.threads, options.rounds, lost),
                 {"", "ns per call", "added ns", "added, over empty programs"}};
     const double nothing = median(figures[0]);
     for (std::size_t way = 0; way < names.size(); way++) {
