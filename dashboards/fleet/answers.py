@@ -21,7 +21,7 @@ from fleet.backfill import TOOLS
 from fleet.server import Server
 
 # What is chosen where a dashboard is of one node or one program.
-CHOSEN = {"gpusnoop-node": {"instance": "gpu-b03:19435"}}
+CHOSEN = {"gpusnoop-node": {"instance": "gpu-b06:19435"}}
 
 
 def written(series, times):

@@ -1,30 +1,58 @@
 """The families of the host probes, of one work: its GPU processes and their data loaders."""
 
 from fleet import buckets
+from fleet.work import Failure
+
+
+HERE = "here"  # a second of each second in which the program does something
+DRAINED = {"none": (0.3, 0.0002), "stream": (0.1, 0.004), "device": (0.6, 0.02)}  # share of gaps, and their mean
 
 
 class Host:
     def __init__(self, cuda):
-        self.of, self.activity = cuda, next(iter(cuda.work.activities))
+        one, clock = cuda.work, cuda.clock
+        self.of, self.activity = cuda, HERE
+
+        def going_on(*activities):
+            rates = [one.activities[activity] for activity in activities]
+            return clock.total(lambda second: 1.0 if any(rate(second) > 0 for rate in rates) else 0.0, max(0.0, -one.start))
+
+        cuda.totals = {**cuda.totals, HERE: going_on(*one.threads),
+                       **{(HERE, activity): going_on(activity) for activity in one.threads}}
+        self.roles = ("gpu", "worker") if one.loaders else ("gpu",)
+
+    def of_roles(self, rows):
+        """Of rows that begin with a role: those of roles that the program has."""
+        return [row for row in rows if row[0] in self.roles]
 
     def life(self):
         """Loaders begin with each epoch and end after it; some programs are told to stop."""
         count = self.of.counter
-        for role, starts in (("gpu", 0), ("worker", 0.002)):
+        for role, starts in self.of_roles((("gpu", 0), ("worker", 0.002))):
             labels = {"role": role}
             count("gpusnoop_host_process_starts_total", labels, self.activity, starts)
             for cause, share in (("0", 0.95), ("SIGTERM", 0.05)):
                 count("gpusnoop_host_process_exits_total", {**labels, "cause": cause}, self.activity, starts * share)
+            self.crash(labels)
             self.of.histogram("gpusnoop_host_process_lifetime_seconds", labels, buckets.LIFETIMES, self.activity, starts,
                               900, 0.8)
-        for role, signal, sender, per_step in (("gpu", "SIGCHLD", "kernel", 0.002), ("worker", "SIGTERM", "process", 0.0001),
-                                               ("worker", "SIGALRM", "kernel", 0.01)):
+        for role, signal, sender, per_step in self.of_roles((
+                ("gpu", "SIGCHLD", "kernel", 0.002), ("worker", "SIGTERM", "process", 0.0001),
+                ("worker", "SIGALRM", "kernel", 0.01))):
             count("gpusnoop_host_signals_total", {"role": role, "signal": signal, "sender": sender}, self.activity,
                   per_step)
 
+    def crash(self, labels):
+        """Of a program whose calls fail before it ends."""
+        one, seconds = self.of.work, self.of.clock.seconds
+        if labels["role"] == "gpu" and one.of(Failure) and one.end < seconds[-1]:
+            ended = [len(one.processes) if second >= one.end else 0 for second in seconds]
+            self.of.store.add("gpusnoop_host_process_exits_total", {**one.labels, **labels, "cause": "SIGABRT"}, ended, 1.0,
+                              self.of.first, self.of.counted_until)
+
     def tasks(self):
         count = self.of.counter
-        for role, cpu in (("gpu", 0.4), ("worker", 1.6)):
+        for role, cpu in self.of_roles((("gpu", 0.4 * len(self.of.work.processes)), ("worker", 5.6))):
             labels = {"role": role}
             count("gpusnoop_host_cpu_seconds_total", labels, self.activity, cpu, whole=False)
             count("gpusnoop_host_runqueue_wait_seconds_total", labels, self.activity, cpu / 20, whole=False)
@@ -83,7 +111,7 @@ class Host:
             self.of.histogram("gpusnoop_host_tcp_rtt_seconds", labels, buckets.ROUND_TRIPS, self.activity, 2,
                               0.0004 if peer == "remote" else 0.00003, 0.6)
             self.of.store.constant("gpusnoop_host_tcp_connections", {**self.of.work.labels, **labels}, 8, self.of.first, self.of.last)
-        for role, connects in (("gpu", 0.001), ("worker", 0.05)):
+        for role, connects in self.of_roles((("gpu", 0.001), ("worker", 0.05))):
             self.of.histogram("gpusnoop_host_tcp_connect_duration_seconds", {"role": role}, buckets.CONNECTS, self.activity, connects,
                               0.0004, 0.8)
         count("gpusnoop_host_tcp_connect_failures_total", {"role": "worker", "error": "ECONNREFUSED"}, self.activity, 0.0001)
@@ -109,36 +137,45 @@ class Host:
                            [size] * of.clock.count, of.first, of.last)
 
     def time(self):
-        """Of a thread that launches, in seconds for each step; a few programs are held up."""
-        count = self.of.counter
-        for phase, state, seconds in (("host", "running", 0.2), ("host", "pipe", 0.06), ("host", "futex", 0.03),
-                                      ("host", "runnable", 0.01), ("host", "throttled", 0.004), ("host", "file", 0.01),
-                                      ("launch", "running", 0.05), ("copy", "running", 0.02), ("memory", "device", 0.01),
-                                      ("wait", "running", 0.25), ("wait", "poll", 0.3), ("other", "running", 0.01)):
-            count("gpusnoop_host_launch_thread_seconds_total", {"phase": phase, "state": state}, self.activity, seconds,
-                  whole=False)
-        count("gpusnoop_host_launch_thread_cpu_seconds_total", {"gpu": "0", "numa_node": "0"}, self.activity, 0.53, whole=False)
-        for drain, gaps, mean in (("none", 20, 0.0002), ("stream", 1, 0.004), ("device", 0.5, 0.02)):
-            self.of.histogram("gpusnoop_host_launch_gap_seconds", {"gpu": "0", "drain": drain}, buckets.LAUNCH_GAPS, self.activity, gaps,
-                              mean, 1.0)
-            for state, share in (("running", 0.5), ("pipe", 0.3), ("futex", 0.1), ("cuda_call", 0.05)):
-                count("gpusnoop_host_launch_gap_state_seconds_total", {"gpu": "0", "drain": drain, "state": state}, self.activity,
-                      gaps * mean * share, whole=False)
-        for role, waits in (("gpu", 30), ("worker", 80)):
+        """Of the threads that launch, one in each process."""
+        number = len(self.of.work.processes)
+        cpu = "gpusnoop_host_launch_thread_cpu_seconds_total"
+        for activity, profile in self.of.work.threads.items():
+            for (phase, state), share in profile.items():
+                self.of.counter("gpusnoop_host_launch_thread_seconds_total", {"phase": phase, "state": state}, (HERE, activity),
+                                share * number, whole=False)
+                if state == "running":
+                    for process in self.of.work.processes:
+                        self.of.counter(cpu, {"gpu": process.gpu, "numa_node": str(process.gpu // 2)}, (HERE, activity), share,
+                                        whole=False)
+            self.gaps((HERE, activity), {state: share for (phase, state), share in profile.items() if phase == "host"})
+        for role, waits in self.of_roles((("gpu", 30), ("worker", 80))):
             self.of.histogram("gpusnoop_host_runqueue_latency_seconds", {"role": role}, buckets.RUN_QUEUE, self.activity, waits,
                               0.0003, 1.2)
         self.waits()
-        self.of.store.constant("gpusnoop_host_launch_threads", self.of.work.labels, 1, self.of.first, self.of.last)
+        self.of.store.constant("gpusnoop_host_launch_threads", self.of.work.labels, number, self.of.first, self.of.last)
+
+    def gaps(self, activity, states):
+        """What the thread does outside of calls is what it does in gaps; a twentieth of it is in gaps too short to explain."""
+        for process in self.of.work.processes:
+            gpu = {"gpu": process.gpu}
+            for drain, (part, mean) in DRAINED.items():
+                self.of.histogram("gpusnoop_host_launch_gap_seconds", {**gpu, "drain": drain}, buckets.LAUNCH_GAPS, activity,
+                                  part * sum(states.values()) / mean, mean, 1.0)
+                for state, share in states.items():
+                    self.of.counter("gpusnoop_host_launch_gap_state_seconds_total", {**gpu, "drain": drain, "state": state},
+                                    activity, 0.95 * part * share, whole=False)
 
     def waits(self):
         """Of all threads: loaders read from storage and wait until somebody takes what they have read."""
-        for role, state, seconds in (("gpu", "pipe", 0.06), ("gpu", "file", 0.01), ("gpu", "device", 0.01),
-                                     ("gpu", "throttled", 0.004), ("worker", "file", 0.5), ("worker", "pipe", 0.9),
-                                     ("worker", "socket", 0.1), ("worker", "page_fault", 0.02)):
+        for role, state, seconds in self.of_roles((
+                ("gpu", "futex", 6.0), ("gpu", "poll", 2.0), ("gpu", "file", 0.01), ("gpu", "device", 0.01),
+                ("worker", "file", 1.7), ("worker", "pipe", 4.9), ("worker", "socket", 0.1), ("worker", "page_fault", 0.02))):
             self.of.counter("gpusnoop_host_blocked_seconds_total", {"role": role, "state": state}, self.activity, seconds,
                             whole=False)
-        for role, filesystem, waits, mean in (("gpu", "ext4", 5, 0.002), ("worker", "nfs", 50, 0.009),
-                                              ("worker", "unknown", 20, 0.002), ("worker", "tmpfs", 5, 0.001)):
+        for role, filesystem, waits, mean in self.of_roles((
+                ("gpu", "ext4", 5, 0.002), ("worker", "nfs", 180, 0.009), ("worker", "unknown", 20, 0.002),
+                ("worker", "tmpfs", 5, 0.001))):
             self.of.histogram("gpusnoop_host_file_wait_seconds", {"role": role, "filesystem": filesystem}, buckets.LAUNCH_GAPS,
                               self.activity, waits, mean, 1.2)
 

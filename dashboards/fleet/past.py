@@ -61,8 +61,23 @@ def states(times, true, pending_for, keep_firing_for):
             yield None
 
 
+def _selector(labels):
+    return "{" + ",".join(f"{label}={json.dumps(str(value))}" for label, value in labels.items() if value != "") + "}"
+
+
+def since(times, decided):
+    """For each of `times` at which there is a state: when it was the first one without a break."""
+    began = None
+    for time, state in zip(times, decided):
+        if state is None:
+            began = None
+        else:
+            began = time if began is None else began
+            yield time, began
+
+
 def alerts(source, every, start, end, step=60):
-    """The series ALERTS as lines of OpenMetrics."""
+    """The series ALERTS and ALERTS_FOR_STATE as lines of OpenMetrics."""
     times = [start + index * step for index in range((end - start) // step + 1)]
     for rule in every:
         if "alert" not in rule:
@@ -71,11 +86,11 @@ def alerts(source, every, start, end, step=60):
             labels = {**labels, **rule.get("labels", {}), "alertname": rule["alert"]}
             labels.pop("__name__", None)
             true = {int(time) for time, _ in points}
-            decided = list(zip(times, states(times, true, duration(rule.get("for")),
-                                             duration(rule.get("keep_firing_for")))))
+            decided = list(states(times, true, duration(rule.get("for")), duration(rule.get("keep_firing_for"))))
             for wanted in ("pending", "firing"):
-                inner = ",".join(f"{label}={json.dumps(str(value))}" for label, value in
-                                 {**labels, "alertstate": wanted}.items() if value != "")
-                for time, state in decided:
+                inner = _selector({**labels, "alertstate": wanted})
+                for time, state in zip(times, decided):
                     if state == wanted:
-                        yield f"ALERTS{{{inner}}} 1 {time}\n"
+                        yield f"ALERTS{inner} 1 {time}\n"
+            for time, began in since(times, decided):
+                yield f"ALERTS_FOR_STATE{_selector(labels)} {began} {time}\n"

@@ -5,6 +5,21 @@ from fleet.work import (GIB, MIB, Collective, Copy, Function, Holding, Kernel, M
 CUDART, CUBLAS, CUDNN, NCCL = "libcudart.so.12", "libcublas.so.12", "libcudnn.so.9", "libnccl.so.2"
 
 
+# Where the time of a thread that launches goes, by phase and state. The GPU is the limit; or data loaders, the program's
+# own code, launch calls, the CPU quota, storage.
+GPU_BOUND = {("wait", "poll"): 0.62, ("wait", "running"): 0.11, ("launch", "running"): 0.13, ("host", "running"): 0.07,
+             ("copy", "running"): 0.02, ("host", "futex"): 0.03, ("host", "runnable"): 0.01, ("memory", "device"): 0.01}
+DATA_BOUND = {("wait", "poll"): 0.22, ("host", "pipe"): 0.47, ("host", "running"): 0.15, ("launch", "running"): 0.09,
+              ("host", "futex"): 0.03, ("host", "file"): 0.02, ("host", "runnable"): 0.02}
+CODE_BOUND = {("host", "running"): 0.44, ("wait", "running"): 0.31, ("launch", "running"): 0.14, ("host", "socket"): 0.08,
+              ("host", "futex"): 0.02, ("copy", "running"): 0.01}
+LAUNCH_BOUND = {("launch", "running"): 0.46, ("wait", "running"): 0.28, ("host", "running"): 0.19, ("host", "futex"): 0.04,
+                ("memory", "device"): 0.03}
+QUOTA_BOUND = {("host", "throttled"): 0.31, ("launch", "throttled"): 0.16, ("wait", "poll"): 0.19, ("host", "running"): 0.14,
+               ("launch", "running"): 0.15, ("host", "futex"): 0.05}
+STORING = {("host", "file"): 0.71, ("copy", "running"): 0.17, ("host", "running"): 0.12}
+
+
 def loaded(size, at=0.0, over=120.0):
     """Memory that a program fills while it loads, from `at` on."""
     return lambda second: size * min(1.0, max(0.0, (second - at) / over))

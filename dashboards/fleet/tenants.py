@@ -20,8 +20,8 @@ def nodes(length, cluster):
 
 
 def with_validation(rate, name, seed):
-    """Training, with validation at the beginning of each hour and a checkpoint before each half hour."""
-    validates, saves = every(HOUR, 240), every(HOUR / 2, 60, 1710)
+    """Training, with validation at the beginning of each hour and a checkpoint some minutes before each half hour."""
+    validates, saves = every(HOUR, 240), every(HOUR / 2, 60, 1560)
     trains = otherwise(validates, saves)
     steady = wobble(seed, 0.06)
     return {name: product(steady, trains, lambda second: rate),
@@ -51,7 +51,9 @@ def pretraining(length):
                   *programs.transformer("validate")[:3], *programs.checkpoint("save", 20 * GIB),
                   *programs.loading("load"),
                   *(programs.system_calls("step") + programs.system_calls("throttled") if straggles else ())],
-            utilization=lambda second: 0.93 if second < slow_from else 0.72)
+            utilization=lambda second: 0.93 if second < slow_from else 0.72, loaders=True,
+            threads={"step": programs.GPU_BOUND, "throttled": programs.QUOTA_BOUND if straggles else programs.GPU_BOUND,
+                     "validate": programs.GPU_BOUND, "save": programs.STORING})
 
 
 def segmentation():
@@ -64,7 +66,8 @@ def segmentation():
                       *programs.all_reduce("step", 6, 25 * MIB, 0.03),
                       *programs.checkpoint("save", 2 * GIB, pinning=0.7),
                       *programs.loading("load")],
-                utilization=wobble("segmentation", 0.1, 900))
+                utilization=wobble("segmentation", 0.1, 900), loaders=True,
+                threads={"step": programs.DATA_BOUND, "validate": programs.DATA_BOUND, "save": programs.STORING})
 
 
 def leaking(length):
@@ -85,7 +88,8 @@ def leaking(length):
                                 2 * MIB)],
                 does=[*programs.transformer("step", 12), *programs.all_reduce("step", 4, 16 * MIB, 0.05),
                       *programs.loading("load"), Failure("fail", "cudaMalloc", "cudaErrorMemoryAllocation")],
-                utilization=lambda second: 0.81 if second < full else 0.2)
+                utilization=lambda second: 0.81 if second < full else 0.2, loaders=True,
+                threads={"step": programs.GPU_BOUND})
 
 
 def serving():
@@ -100,7 +104,7 @@ def serving():
                                    programs.loaded(30 * GIB, -40 * HOUR), 32 * MIB)],
                    does=[*programs.replay("request"), *programs.all_reduce("request", 48, 512 * 1024, 0.001),
                          *programs.loading("load"), *(programs.system_calls("request", 2) if index == 0 else ())],
-                   utilization=product(load, lambda second: 0.22))
+                   utilization=product(load, lambda second: 0.22), threads={"request": programs.GPU_BOUND})
     load = product(wobble("embeddings", 0.8, 2 * HOUR), lambda second: 9.0)
     yield Work("gpu-b03", "tritonserver", (0, 1), "/opt/tritonserver/bin/tritonserver",
                pod=Pod("serving", "embeddings-5c6d7f-hh2vt", "triton"),
@@ -110,7 +114,7 @@ def serving():
                        Holding("async", "cudaMallocAsync < ort::CudaAllocator::Alloc",
                                programs.loaded(3 * GIB, -9 * HOUR), 4 * MIB, {"request": 12 * MIB})],
                does=programs.replay("request", 0.2) + programs.loading("load"),
-               utilization=product(load, lambda second: 0.04))
+               utilization=product(load, lambda second: 0.04), threads={"request": programs.CODE_BOUND})
 
 
 def hoarder(length):
@@ -121,7 +125,7 @@ def hoarder(length):
                 activities={"step": during(-HOUR, done, 1.5), "load": during(0, 60, 0.1)},
                 memory=programs.model_memory(16 * GIB, 52 * GIB, -HOUR, {"step": 64 * MIB}),
                 does=programs.transformer("step", 24) + programs.loading("load"),
-                utilization=lambda second: 0.7 if second < done else 0.0)
+                utilization=lambda second: 0.7 if second < done else 0.0, threads={"step": programs.GPU_BOUND})
 
 
 def molecular(length):
@@ -139,17 +143,17 @@ def molecular(length):
                      *programs.replay("step", 0)[3:5],
                      Function("step", CUDART, "cudaStreamSynchronize", 3, 0.004, 0.5, 10.0),
                      *programs.system_calls("step", 0.2)],
-               utilization=lambda second: 0.88)
+               utilization=lambda second: 0.88, threads={"step": programs.GPU_BOUND})
     number = max(2, round(length / (40 * 60)))
     for index in range(number):
-        begins, ends = index * length / number, (index + 0.85) * length / number
+        begins, ends = index * length / number, (index + 0.7) * length / number
         yield Work("gpu-b05", "python3", (index % 4, (index + 1) % 4), script="relax.py", start=begins,
                    end=ends, unfreed=True, slurm=Slurm(48215 + index, 0, "afischer", 20342),
                    activities={"step": product(during(begins + 60, ends), wobble(f"relax {index}"), lambda second: 4.0),
                                "load": during(begins, begins + 60, 0.1)},
                    memory=programs.model_memory(2 * GIB, (6 + 3 * (index % 3)) * GIB, begins, {"step": 32 * MIB}),
                    does=programs.transformer("step", 8) + programs.loading("load"),
-                   utilization=during(begins + 60, ends, 0.64))
+                   utilization=during(begins + 60, ends, 0.64), loaders=True, threads={"step": programs.LAUNCH_BOUND})
 
 
 def failing(length):
@@ -172,7 +176,7 @@ def failing(length):
                          Failure("fail", "ncclAllReduce", "ncclUnhandledCudaError", 0.5, NCCL),
                          Failure("fail", "cublasLtMatmul", "CUBLAS_STATUS_EXECUTION_FAILED", 0.7, CUBLAS),
                          Failure("fail", "cudnnBackendExecute", "CUDNN_STATUS_EXECUTION_FAILED", 0.2, programs.CUDNN)],
-                   utilization=during(first, last, 0.83))
+                   utilization=during(first, last, 0.83), loaders=True, threads={"step": programs.GPU_BOUND})
 
 
 def works(length):

@@ -140,6 +140,9 @@ class Work:
     memory: list = dataclasses.field(default_factory=list)
     does: list = dataclasses.field(default_factory=list)
     utilization: typing.Callable = lambda second: 0.0  # of each of its GPUs, 0 to 1
+    # Of activities that exclude each other: (phase, state) of the threads that launch, and the share of their time.
+    threads: dict = dataclasses.field(default_factory=dict)
+    loaders: bool = False  # whether it has data loaders
     cluster: str = ""
 
     def __post_init__(self):
