@@ -10,13 +10,16 @@ _ROW = re.compile(r"^\| `(?P<name>\w+)` \| (?P<type>\w+) \| (?P<labels>[^|]*) \|
 # The scrape adds these.
 _TARGET = {"cluster", "job", "instance"}
 
+_ALERT = _TARGET | {"alertname", "severity", "comm", "script", "slurm_job_id", "namespace", "pod", "gpu", "pid", "rank",
+                    "library", "function", "error", "xid", "sxid", "device", "direction", "role", "cause", "cgroup", "peer",
+                    "probe", "reason", "metric", "sink"}
 # Of other exporters, and of Prometheus itself, with the labels that dashboards may use.
 FOREIGN = {
     "up": _TARGET,
     "scrape_duration_seconds": _TARGET,
     "scrape_samples_scraped": _TARGET,
-    "ALERTS": _TARGET | {"alertname", "alertstate", "severity", "comm", "script", "slurm_job_id", "namespace", "pod",
-                         "gpu", "pid", "function", "error", "probe"},
+    "ALERTS": _ALERT | {"alertstate"},
+    "ALERTS_FOR_STATE": _ALERT,
     # dcgm-exporter: each GPU by UUID; its label gpu need not be ours.
     "DCGM_FI_DEV_FB_USED": {"UUID"},
     "DCGM_FI_DEV_GPU_UTIL": {"UUID"},

@@ -37,7 +37,7 @@ class Query:
     selectors: list
     grouped_by: set     # labels named by `by` and added by group_left and group_right
     other_labels: set   # named by on, ignoring and without
-    replaced: set       # labels that label_replace makes
+    replaced: set       # labels that label_replace and label_join make
     matched_on: list = dataclasses.field(default_factory=list)  # the labels of each on (...)
 
 
@@ -160,6 +160,12 @@ class _Reader:
                 self.query.replaced.add(text[1:-1])
                 for _ in range(3):
                     self.expect(",")
+                    self.next()
+            elif kind == "string" and "label_join" in open_functions[-1:]:
+                # label_join(v, "made", "separator", "source", "source", ...)
+                self.query.replaced.add(text[1:-1])
+                while self.peek() == ",":
+                    self.next()
                     self.next()
         if open_functions:
             raise NotPromql("a ( is not closed")

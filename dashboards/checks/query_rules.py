@@ -7,6 +7,7 @@ from . import metrics, promql
 
 INTERVAL = "$__rate_interval"
 RANGE = "$__range"
+NUMBERS = "5m"
 BUILT_IN_FIELDS = {"Value", "Time"}
 
 
@@ -36,12 +37,14 @@ def target_promql(dashboard, _):
 
 
 def target_rate_interval(dashboard, _):
-    """Rates are over $__rate_interval; what is counted or grew, over that or all of the range."""
-    for panel, _target, query in _queries(dashboard):
+    """Rates are over $__rate_interval, in numbers and tables over 5m, whatever their panel's width; what is counted or
+    grew, over that or all of the range."""
+    for panel, target, query in _queries(dashboard):
+        window = NUMBERS if target.get("instant") else INTERVAL
         for selector in query.selectors:
             # Which lines are shown is decided by all of the range.
             decides = selector.at_end and selector.window == RANGE
-            if selector.function in ("rate", "irate") and selector.window != INTERVAL and not decides:
+            if selector.function in ("rate", "irate") and selector.window != window and not decides:
                 yield f"{panel.get('title')!r}: {selector.function} over [{selector.window}]"
             if selector.function in ("increase", "delta", "deriv") and \
                     selector.window not in (INTERVAL, RANGE):
@@ -52,7 +55,7 @@ def _target_label(dashboard, catalog, label):
     for panel, _target, query in _queries(dashboard):
         for selector in query.selectors:
             is_summed_up = selector.metric in catalog.made and label not in catalog.made[selector.metric]
-            if selector.metric == "ALERTS" or is_summed_up:
+            if selector.metric.startswith("ALERTS") or is_summed_up:
                 continue
             if selector.metric not in metrics.JOINED and \
                     selector.matchers.get(label) != ("=~", f"${label}"):
@@ -104,7 +107,7 @@ def bounded_tables(dashboard, _):
         if targets and not re.search(r"topk|bottomk|^count by", targets[0].get("expr", "")):
             yield f"{panel.get('title')!r} can have as many lines as there are nodes"
         for target in targets[1:]:
-            if not re.search(r"\) *\n? *and on \(", target.get("expr", "")):
+            if not re.search(r"\) *\n? *and (on|ignoring) \(", target.get("expr", "")):
                 yield f"{panel.get('title')!r}: query {target.get('refId')} adds lines to those of the first"
 
 
@@ -158,8 +161,8 @@ def legend_labels(dashboard, catalog):
             except promql.NotPromql:
                 readable = False
                 continue
-            labels = query.grouped_by or set().union(
-                *(catalog.labels(selector.metric) or set() for selector in query.selectors))
+            labels = query.replaced | (query.grouped_by or set().union(
+                *(catalog.labels(selector.metric) or set() for selector in query.selectors)))
             shown |= labels | {f"Value #{target.get('refId')}"}
             for label in set(re.findall(r"{{\s*(\w+)\s*}}", target.get("legendFormat", ""))) - labels:
                 yield f"{panel.get('title')!r} shows {{{{{label}}}}}, which the result does not have"

@@ -9,7 +9,8 @@ import re
 from . import dashboard as walk
 from . import promql, query_rules
 
-UNITS = {"short", "none", "s", "bytes", "binBps", "count:/s", "count:/min", "percentunit", "dateTimeAsIso", "string"}
+UNITS = {"short", "none", "s", "bytes", "binBps", "count:/s", "count:/min", "percentunit", "dateTimeAsIso",
+         "dateTimeAsIsoNoDateIfToday", "string"}
 
 
 def template_datasource(dashboard, _):

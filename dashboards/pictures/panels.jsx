@@ -7,7 +7,7 @@ import {
   reduceField,
   VizOrientation,
 } from '@grafana/data';
-import { BarGauge, BigValue, Table, TimeSeries, useTheme2, VizRepeater } from '@grafana/ui';
+import { BigValue, Table, TimeSeries, useTheme2, VizRepeater } from '@grafana/ui';
 import React, { useEffect, useState } from 'react';
 
 import { heatmapRows, lastValues, seriesFrames, tableFrame } from './frames.js';
@@ -60,47 +60,14 @@ function Stat({ panel, answers, range, width, height }) {
       renderValue={({ value, ...place }) => (
         <BigValue
           {...place}
-          value={values.length > 1 ? value : { ...value, title: '' }}
+          alignmentFactors={undefined}
+          value={values.length > 1 || panel.options.textMode.endsWith('name') ? value : { ...value, title: '' }}
           theme={theme}
           colorMode={panel.options.colorMode}
           graphMode={panel.options.graphMode}
           sparkline={line(value)}
           justifyMode="auto"
           textMode={panel.options.textMode}
-        />
-      )}
-    />
-  );
-}
-
-function Bars({ panel, answers, width, height }) {
-  const theme = useTheme2();
-  const values = lastValues(panel, answers, theme);
-  const most = Math.max(1e-9, ...values.map((value) => value.numeric));
-  return (
-    <VizRepeater
-      getValues={() => values}
-      source={values}
-      renderCounter={1}
-      width={width}
-      height={height}
-      itemSpacing={8}
-      minVizHeight={panel.options.minVizHeight}
-      orientation={VizOrientation.Horizontal}
-      renderValue={({ value, width: w, height: h, orientation, alignmentFactors }) => (
-        <BarGauge
-          width={w}
-          height={h}
-          orientation={orientation}
-          alignmentFactors={alignmentFactors}
-          value={value}
-          field={{ ...value.field.config, min: 0, max: most }}
-          display={value.field.display}
-          theme={theme}
-          displayMode={panel.options.displayMode}
-          valueDisplayMode={panel.options.valueMode}
-          showUnfilled={panel.options.showUnfilled}
-          isOverflow={false}
         />
       )}
     />
@@ -137,7 +104,7 @@ function Heatmap({ panel, answers, range, width, height }) {
   const cellHeight = (height - bottom - top) / rows.length;
   const unit = getValueFormat(panel.options.yAxis.unit);
   const bound = (value) => (Number.isFinite(value) ? formattedValueToString(unit(value)) : '+Inf');
-  // As Grafana does: the colour that stands out from the background is that of many.
+  // As Grafana does: the color that stands out from the background is that of many.
   const lightness = (share) => (theme.isDark ? 24 + 54 * share : 90 - 52 * share);
   const everyRow = Math.ceil(18 / cellHeight);
   const text = { fill: theme.colors.text.primary, fontSize: 12, fontFamily: theme.typography.fontFamily };
@@ -178,4 +145,4 @@ function Heatmap({ panel, answers, range, width, height }) {
   );
 }
 
-export const KINDS = { timeseries: Series, stat: Stat, bargauge: Bars, table: Rows, heatmap: Heatmap };
+export const KINDS = { timeseries: Series, stat: Stat, table: Rows, heatmap: Heatmap };

@@ -28,10 +28,17 @@ def limit(name):
     return re.search(rf"^{name}: \"?([^\s\"]+)", _THRESHOLDS, re.M)[1]
 
 
+def limit_bytes(name):
+    """The same, of a number of bytes such as 32MiB."""
+    number, unit = re.fullmatch(r"(\d+)([KMG]iB)", limit(name)).groups()
+    return int(number) * 1024 ** ("KMG".index(unit[0]) + 1)
+
+
 RUNBOOKS = limit("runbooks")
 # Of rates: some failing calls and some lost events are everywhere.
 FAILING_COLORS = thresholds("text", float(limit("errors_per_second")), "red")
 LOST_COLORS = thresholds("green", float(limit("lost_share")), "orange")
+GROWTH_COLORS = thresholds("text", limit_bytes("leak_growth"), "orange")
 
 UP_MAPPING = [{"type": "value", "options": {
     "0": {"text": "down", "color": "red", "index": 0},
@@ -60,13 +67,6 @@ VALID_MAPPING = [{"type": "value", "options": {
     "1": {"text": "valid", "color": "green", "index": 1},
 }}]
 
-# ALERTS, numbered by how bad they are.
-SEVERITY_MAPPING = [{"type": "value", "options": {
-    "3": {"text": "critical", "color": "red", "index": 0},
-    "2": {"text": "warning", "color": "orange", "index": 1},
-    "1": {"text": "info", "color": "text", "index": 2},
-}}]
-SEVERITY_COLORS = thresholds("text", 2, "orange", 3, "red")
 _FIELD = "${__data.fields.%s:percentencode}"
 _EXPORTER = "http://${__data.fields.node}/api/v1/"
 
@@ -86,14 +86,9 @@ def program_cell(uid, title, node="node", program="program"):
                          slurm_job_id="${__data.fields['Slurm job']}")
 
 
-def alert_cell():
-    """What to do: the alert's runbook."""
-    return model.address(f"{RUNBOOKS}/${{__data.fields.alert}}.md", "Runbook")
-
-
-def program_columns(link=None):
-    """Two jobs of an interpreter are two lines."""
-    return [Column("comm", "program", link=link), Column("script", "script"), Column("slurm_job_id", "Slurm job")]
+def program_columns(link=None, script=None):
+    """Two jobs of an interpreter are two lines. `script`: how wide that column is."""
+    return [Column("comm", "program", link=link), Column("script", "script", width=script), Column("slurm_job_id", "Slurm job")]
 
 
 def pod_columns():
@@ -106,38 +101,38 @@ def node_columns():
 
 
 def known_column():
-    return Column("complete", "known", mappings=KNOWN_MAPPING)
+    return Column("complete", "memory seen", mappings=KNOWN_MAPPING)
 
 
 def pid_column():
     """With what the process has allocated and where, of the exporter itself."""
     return Column("pid", "pid", link=model.address(f"{_EXPORTER}allocations?pid=${{__data.fields.pid}}",
-                                                   "Its allocations by stack, at its node's exporter"))
+                                                   "Allocations of this process, from the exporter of its node"))
 
 
 def in_flight_link():
     """The calls of a process that have not returned, with threads and stacks, of the exporter itself."""
     return model.address(f"{_EXPORTER}in_flight?pid=${{__data.fields.pid}}",
-                         "Its calls in flight with stacks, at the node's exporter")
+                         "Calls in flight of this process, from the exporter of its node")
 
 
 def slow_calls_link():
     """The last slow calls of a function with arguments and stacks, of the exporter itself."""
     return model.address(f"{_EXPORTER}slow_calls?function={_FIELD % 'function'}",
-                         "Its slow calls with stacks, at the node's exporter")
+                         "Slow calls of this function, from the exporter of the node")
 
 
 JOB = model.query_variable(
     "job", "job", f'label_values({PREFIX}build_info{{cluster=~"$cluster"}}, job)',
-    "The scrape jobs that have a gpusnoop_exporter")
+    "Scrape jobs with a gpusnoop_exporter")
 INSTANCE = model.query_variable(
     "instance", "instance", f"label_values({PREFIX}build_info{{{IN_JOB}}}, instance)",
-    "Nodes, by the address that is scraped")
+    "Nodes, by scraped address")
 CLUSTER = model.query_variable(
     "cluster", "cluster", f"label_values({PREFIX}build_info, cluster)",
-    "Clusters, if the exporters' targets have this label", everything=".*")
+    "Clusters, if the targets have this label", everything=".*")
 GPUS = model.query_variable(
-    "gpu", "GPU", f"label_values({PREFIX}gpu_info{{{CHOSEN}}}, gpu)", "GPUs by the node's index", everything=".*")
+    "gpu", "GPU", f"label_values({PREFIX}gpu_info{{{CHOSEN}}}, gpu)", "GPUs, by index on the node", everything=".*")
 
 
 def label_variable(name, label, family, description, *matchers, prefix=PREFIX):
@@ -149,8 +144,8 @@ def label_variable(name, label, family, description, *matchers, prefix=PREFIX):
 
 def program_variables(family):
     """What promql.PROGRAM asks for."""
-    return [label_variable("slurm_job_id", "Slurm job", family, "Jobs of Slurm (label slurm_job_id)"),
-            label_variable("comm", "Program", family, "Names of processes (label comm)",
+    return [label_variable("slurm_job_id", "Slurm job", family, "Slurm jobs (label slurm_job_id)"),
+            label_variable("comm", "Program", family, "Process names (label comm)",
                            'slurm_job_id=~"$slurm_job_id"'),
             label_variable("container_id", "Container", family, "Containers (label container_id)",
                            'slurm_job_id=~"$slurm_job_id"', 'comm=~"$comm"')]
@@ -162,9 +157,7 @@ FIRING = ('ALERTS{alertstate="firing", alertname=~"Gpusnoop.*", '
 
 ANNOTATIONS = [
     model.annotation(
-        "Alerts",
-        FIRING,
-        "red",
+        "Alerts", FIRING, "red",
         title="{{alertname}}", text="{{cluster}} {{instance}} {{comm}} {{script}} {{slurm_job_id}}", tags="severity"),
     model.annotation(
         "Exporter started", f"1000 * {process('process_start_time_seconds')}", "blue",
@@ -180,10 +173,10 @@ INCOMPLETE = 'complete="false"'
 
 # For dashboards of memory: what a process held before the probes were attached is not known.
 LOWER_BOUND = model.annotation(
-    "Memory known in part",
+    "Memory partly unknown",
     f"1000 * {process('process_start_time_seconds')}\n"
     f"  and on ({BY_NODE}) {own('process_info', INCOMPLETE)}", "orange",
-    title="Restart: memory of processes that ran before is a lower bound", text="{{instance}}",
+    title="Exporter restarted: the memory of earlier processes is a lower bound", text="{{instance}}",
     tags="instance", by_value=True)
 
 

@@ -1,18 +1,20 @@
-"""One node: a row for each probe."""
+"""One node: its alerts, what its programs wait for, its processes and its GPUs."""
 
-from .common import (COPIES, FUNCTIONS, GPUS, HOST, KERNEL, MEMORY, NEEDS_DCGM, NEEDS_KUBE, NODE, UP_MAPPING, WARNING_COLORS,
+from . import alerts, tiles
+from .common import (COPIES, ERROR_COLORS, FUNCTIONS, GPUS, HOST, KERNEL, MEMORY, NEEDS_DCGM, NEEDS_KUBE, NODE, UP_MAPPING,
                      WORKLOAD, dashboard, known_column, node_columns, pid_column, pod_columns, program_cell, program_columns)
-from .host_panels import gpu_without_work, time_of_launching_threads
+from .host_panels import gpu_without_work, held_up, what_takes_the_time
 from .model import Row, link_to
 from .panels import EACH_SECOND, Column, stat, table, thresholds, timeseries
 from .promql import NODE as BY_NODE
-from .promql import (GPU, ON_GPU, PODS, PROGRAM_NAME, count, grown, highest, in_pod, lines, own, process, quantile, rate, top,
-                     total, up, within, zero)
+from .promql import (GPU, ON_GPU, PODS, PROGRAM_NAME, count, grown, happened, highest, in_pod, lines, own, quantile, rate, top, total, up,
+                     within, zero)
 
 # The UUID is what DCGM and we both know a GPU by; each of them counts GPUs in its own way.
 GPU_BY_UUID = f"max by (uuid, {BY_NODE}, gpu) ({own('gpu_info', GPU)})"
 BY_PROCESS = "instance, comm, container_id, pid"
 IN_A_POD = 'pod_uid!=""'
+HARDWARE = 'class="hardware"'
 
 
 def dcgm(family):
@@ -22,32 +24,28 @@ def dcgm(family):
 
 
 def _state():
-    processes = top(200, highest(f"{BY_PROCESS}, user, systemd_unit, exe, complete, profiler", own("process_info")))
+    processes = top(200, highest(f"{BY_PROCESS}, user, systemd_unit, complete, profiler", own("process_info")))
     return Row(
-        "Node",
+        "Now",
+        alerts.critical(),
+        alerts.warnings(),
+        stat("Hardware errors", "Xids of class hardware that the NVIDIA driver reported in this range.", "short",
+             zero(total("", grown("gpu_xid_total", HARDWARE, GPU))), colors=ERROR_COLORS),
         stat("Exporter", "Whether the exporter answered the last scrape.", "short",
-             (up(), "{{cluster}} {{instance}}"), width=4, mappings=UP_MAPPING,
-             colors=thresholds("red", 1, "green")),
-        stat("GPUs", "GPUs that the NVIDIA driver lists.", "short", zero(f"count({own('gpu_info', GPU)})")),
-        stat("GPU processes", "Running processes that have used CUDA.", "short",
-             zero(f"count({own('process_info')})")),
-        stat("GPU memory held", "Allocated and not freed, without pinned host memory.", "bytes",
-             zero(total("", own("cuda_memory_outstanding_bytes", ON_GPU, GPU)))),
-        stat("CPU of the exporter", "CPU time that the exporter itself takes: 100% is one core.",
-             "percentunit", zero(total("", process("process_cpu_seconds_total", rated=True)))),
-        stat("Events lost", "Calls that were entered and could not be counted.", EACH_SECOND,
-             zero(total("", rate("probe_events_lost_total"))), colors=WARNING_COLORS),
-        table("Processes", "Running processes that have used CUDA: what each is, and what it holds on GPUs. A pid leads to "
-              "its allocations with their stacks. A profiler makes a program slow. "
-              "Namespaces and pods need kube-state-metrics in the same Prometheus.",
+             (up(), "{{instance}} {{cluster}}"), mappings=UP_MAPPING, colors=thresholds("red", 1, "green")),
+        tiles.memory_held(own("cuda_memory_outstanding_bytes", ON_GPU, GPU)),
+        tiles.processes(own("process_info")),
+        alerts.to_act_on(with_nodes=False, width=24, height=7),
+        what_takes_the_time(rate, height=5),
+        table("Processes", "Running processes that have used CUDA, and the GPU memory that they hold. A program leads to its "
+              "memory, a pid to its allocations with stacks. Memory is seen in part if the process ran before the exporter "
+              "started. An attached profiler slows a program down. Namespaces and pods need kube-state-metrics.",
               [Column("instance", "node"),
                *program_columns(program_cell(MEMORY, "Memory of this program")),
                pid_column(),
                *pod_columns(),
-               Column("container_id", "container"),
                Column("user", "user"),
                Column("systemd_unit", "unit"),
-               Column("exe", "executable"),
                known_column(),
                Column("profiler", "profiler"),
                Column("Value #B", "GPU memory", "bytes"),
@@ -56,32 +54,39 @@ def _state():
               *within(BY_PROCESS, processes,
                       total(BY_PROCESS, own("cuda_memory_outstanding_bytes", ON_GPU, GPU)),
                       total(BY_PROCESS, own("cuda_memory_outstanding_allocations", GPU)))[1:],
-              width=24, sort="GPU memory"),
+              width=24, height=7, sort="GPU memory"),
     )
 
 
 def _gpus():
     held = total("instance, gpu", own("cuda_memory_outstanding_bytes", ON_GPU, GPU))
+    to_kernel = [link_to(KERNEL, "Kernel side", "instance")]
     return Row(
-        "GPUs, with dcgm-exporter",
-        table("GPUs by index", "What the label gpu stands for.",
-              [*node_columns(), Column("gpu", "gpu"), Column("name", "model"),
+        "GPUs",
+        table("Xids", "Errors that the NVIDIA driver reported in this range, with the program that it names. /api/v1/xids of the "
+              "node's exporter has the latest ones with their text.",
+              [Column("instance", "node"), Column("gpu", "GPU"), Column("device", "PCI address"), Column("xid", "Xid"),
+               Column("class", "class"), Column("comm", "program"), Column("Value", "reports", "short")],
+              top(50, happened("instance, gpu, device, xid, class, comm", "gpu_xid_total", GPU)), width=14,
+              height=5, nothing="no Xid in this range"),
+        timeseries("NVSwitch errors (SXids)", "Errors of NVSwitches that the NVIDIA driver reports.", EACH_SECOND,
+                   (total("device, sxid, severity", rate("nvswitch_sxid_total")), "{{device}} SXid {{sxid}} {{severity}}"),
+                   width=10, height=5, alarm="red", links=to_kernel, nothing="no SXid in this range"),
+        timeseries("Memory: held by programs and in use, by GPU",
+                   "Memory that programs have allocated, and memory in use by dcgm-exporter. The difference is CUDA contexts, "
+                   "code, and allocations that no probe sees.", "bytes",
+                   (held, "GPU {{gpu}} held {{instance}}"),
+                   (f"1048576 * {dcgm('DCGM_FI_DEV_FB_USED')}", "GPU {{gpu}} in use {{instance}}")),
+        timeseries("Utilization by GPU", "Measured by dcgm-exporter. Busy without launches: a long kernel or a graph. Launches "
+                   "without utilization: kernels that are too short.",
+                   "percentunit", (f"{dcgm('DCGM_FI_DEV_GPU_UTIL')} / 100", "GPU {{gpu}} {{instance}}"), nothing=NEEDS_DCGM),
+        timeseries("Launches by GPU", "Launches of kernels and of graphs.", EACH_SECOND,
+                   (total("instance, gpu", rate("cuda_kernel_launches_total", GPU)), "GPU {{gpu}} kernels {{instance}}"),
+                   (total("instance, gpu", rate("cuda_graph_launches_total", GPU)), "GPU {{gpu}} graphs {{instance}}"), width=24, height=6),
+        table("GPUs by index", "The model, UUID and PCI address of each GPU index.",
+              [*node_columns(), Column("gpu", "GPU"), Column("name", "model"),
                Column("uuid", "UUID"), Column("pci_bus_id", "PCI address")],
-              top(200, own("gpu_info", GPU)), width=24, height=6, sort="gpu", descending=False),
-        timeseries("Memory: held by programs, in use on the device",
-                   "What programs have allocated, and what DCGM says is in use. The rest are "
-                   "contexts, code, and what is allocated where no probe sees it. Needs dcgm-exporter in "
-                   "the same Prometheus.", "bytes",
-                   (held, "gpu {{gpu}} held {{instance}}"),
-                   (f"1048576 * {dcgm('DCGM_FI_DEV_FB_USED')}", "gpu {{gpu}} in use {{instance}}")),
-        timeseries("Utilization by GPU", "What DCGM measures. Busy without launches: a long kernel, or a graph. "
-                   "Launches while idle: kernels that are too short. Needs dcgm-exporter in the same Prometheus.",
-                   "percentunit", (f"{dcgm('DCGM_FI_DEV_GPU_UTIL')} / 100", "gpu {{gpu}} {{instance}}"), nothing=NEEDS_DCGM),
-        timeseries("Launches by GPU", "Launches of kernels and of graphs per second.", EACH_SECOND,
-                   (total("instance, gpu", rate("cuda_kernel_launches_total", GPU)),
-                    "gpu {{gpu}} kernels {{instance}}"),
-                   (total("instance, gpu", rate("cuda_graph_launches_total", GPU)),
-                    "gpu {{gpu}} graphs {{instance}}"), width=24, height=6),
+              top(200, own("gpu_info", GPU)), width=24, height=6, sort="GPU", descending=False),
     )
 
 
@@ -92,124 +97,65 @@ def _pods():
     held = total("instance, pid", own("cuda_memory_outstanding_bytes", ON_GPU, GPU))
     return Row(
         "Pods, with kube-state-metrics",
-        timeseries("GPU memory held by pod", "Allocated and not freed, by the pod that the process runs in. "
-                   "Needs kube-state-metrics in the same Prometheus.", "bytes",
+        timeseries("GPU memory held by pod", "Allocated and not freed, by the pod that the process runs in.", "bytes",
                    (f"sum by ({by_pod}) (\n  {held}\n  * on ({BY_NODE}, pid) group_left ({by_pod}) (\n  "
-                    f"{of_process}))", "{{namespace}}/{{pod}}"), nothing=NEEDS_KUBE),
-        table("GPU processes by pod", "Which pod each GPU process belongs to. Needs "
-              "kube-state-metrics in the same Prometheus.",
+                    f"{of_process}))", "{{pod}} {{namespace}}"), nothing=NEEDS_KUBE),
+        table("GPU processes by pod", "How many GPU processes each pod runs.",
               [Column("namespace", "namespace"),
                Column("pod", "pod", link=link_to(WORKLOAD, "This pod", namespace="${__data.fields.namespace}",
                                                  pod="${__data.fields.pod}")),
                *node_columns(),
                Column("Value", "processes", "short")],
               top(200, count("instance, namespace, pod", f"\n  {of_process}")), nothing=NEEDS_KUBE),
+        collapsed=True,
     )
 
 
 def _cuda():
     return Row(
-        "Probe cuda: memory, copies, launches",
-        timeseries("GPU memory held by process", "Allocated and not freed.", "bytes",
+        "Memory, copies and launches",
+        timeseries("GPU memory held by process", "Allocated and not freed, of the ten processes that hold the most.", "bytes",
                    (lines(10, total("comm, instance, pid", own("cuda_memory_outstanding_bytes", ON_GPU, GPU))),
-                    "{{comm}} {{script}} {{slurm_job_id}} {{pid}}"),
+                    f"{PROGRAM_NAME} pid {{{{pid}}}}"),
                    links=[link_to(MEMORY, "Memory and leaks", "instance")]),
-        timeseries("Allocations and frees", "Successful calls per second.", EACH_SECOND,
-                   (total("", rate("cuda_memory_allocations_total")), "allocations"),
-                   (total("", rate("cuda_memory_frees_total")), "frees"),
-                   (total("", rate("cuda_memory_untracked_frees_total")), "frees of untracked memory")),
-        timeseries("Copied", "Bytes of successful copies per second, by direction.", "binBps",
-                   (total("direction", rate("cuda_memcpy_bytes_total")), "{{direction}}"), width=8, stack=True,
+        timeseries("Kernel launches by program", "Launches by calls and by graphs.", EACH_SECOND,
+                   (lines(10, total("comm", rate("cuda_kernel_launches_total"))), PROGRAM_NAME)),
+        timeseries("Copied by direction", "Bytes of successful copies per second.", "binBps",
+                   (total("direction", rate("cuda_memcpy_bytes_total")), "{{direction}}"), stack=True,
                    links=[link_to(COPIES, "Copies and launches", "instance")]),
-        timeseries("Kernel launches", "Launches per second, by program.", EACH_SECOND,
-                   (lines(10, total("comm", rate("cuda_kernel_launches_total"))), PROGRAM_NAME), width=8),
-        timeseries("Failing calls", "CUDA calls that returned an error.", EACH_SECOND,
+        timeseries("Failing CUDA calls", "CUDA calls that returned an error, by program, function and error.", EACH_SECOND,
                    (lines(10, total("comm, function, error", rate("cuda_api_errors_total"))),
-                    "{{comm}} {{script}} {{slurm_job_id}} {{function}} {{error}}"), width=8, shade="red"),
+                    f"{PROGRAM_NAME} {{{{function}}}} {{{{error}}}}"), alarm="red"),
     )
 
 
 def _host():
     to_host = [link_to(HOST, "Host", "instance")]
     return Row(
-        "Is it the host?",
-        time_of_launching_threads(rate, width=12, links=to_host),
-        gpu_without_work(rate, width=12, links=to_host),
+        "Does the host keep the GPU waiting?",
+        held_up(rate, links=to_host),
+        gpu_without_work(rate, links=to_host),
     )
 
 
 def _func():
     to_functions = [link_to(FUNCTIONS, "Functions", "instance")]
     return Row(
-        "Probe functions: functions of libraries",
-        timeseries("Calls", "Calls per second of traced functions.", EACH_SECOND,
-                   (lines(10, total("library, function", rate("function_calls_total"))),
-                    "{{library}} {{function}}"), width=8, links=to_functions),
-        timeseries("Duration", "The p99 of the ten slowest: what 99 of 100 calls stay below.", "s",
+        "Traced functions",
+        timeseries("Duration of calls, p99", "99 of 100 calls are shorter; of the ten slowest functions.", "s",
                    (lines(10, quantile(0.99, "library, function", "function_duration_seconds")),
-                    "{{library}} {{function}}"), width=8, logarithmic=True, links=to_functions),
-        timeseries("Slow and failing calls", "Calls over their slow_threshold, and calls that returned "
-                   "an error.", EACH_SECOND,
+                    "{{function}} {{library}}"), logarithmic=True, links=to_functions),
+        timeseries("Slow and failing calls", "Calls at or above their function's slow_threshold, and calls that returned an "
+                   "error.", EACH_SECOND,
                    (lines(10, total("library, function", rate("function_slow_calls_total"))),
-                    "{{library}} {{function}} slow"),
+                    "{{function}} slow {{library}}"),
                    (lines(10, total("library, function, error", rate("function_errors_total"))),
-                    "{{library}} {{function}} {{error}}"), width=8, links=to_functions),
+                    "{{function}} {{error}} {{library}}"), alarm="orange", links=to_functions),
     )
-
-
-def _kernel_rows():
-    to_kernel = [link_to(KERNEL, "Kernel side", "instance")]
-    return [
-        Row("Probe xid: errors that the driver reports",
-            table("Xids", "Errors of GPUs in this range, with the program that the driver names: /api/v1/xids of the "
-                  "node has the last ones with their text.",
-                  [*node_columns(), Column("gpu", "GPU"), Column("device", "device"), Column("xid", "Xid"),
-                   Column("class", "class"), Column("comm", "program"), Column("Value", "reports", "short")],
-                  top(50, total("instance, gpu, device, xid, class, comm", grown("gpu_xid_total")) + " > 0"), width=14),
-            timeseries("SXids and ignored lines", "Errors of NVSwitches, and lines of the kernel's log that are not "
-                       "counted.", EACH_SECOND,
-                       (total("device, sxid, severity", rate("nvswitch_sxid_total")), "{{device}} {{sxid}} {{severity}}"),
-                       (total("reason", rate("xid_lines_ignored_total")), "ignored: {{reason}}"), width=10),
-            collapsed=True),
-        Row("Probe pcie: configuration space",
-            timeseries("PCIe accesses", "Accesses to the configuration space of devices.", EACH_SECOND,
-                       (lines(10, total("device, op, origin", rate("pcie_config_accesses_total"))),
-                        "{{device}} {{op}} by {{origin}}"), links=to_kernel),
-            timeseries("PCIe failures", "Accesses that failed, and reads answered with nothing but "
-                       "ones: what a GPU does that fell off the bus.", EACH_SECOND,
-                       (total("device", rate("pcie_config_errors_total")), "{{device}} failed"),
-                       (total("device", rate("pcie_config_all_ones_reads_total")),
-                        "{{device}} all ones"), links=to_kernel, shade="red"),
-            collapsed=True),
-        Row("Probe fence: DMA fences",
-            timeseries("Fence events", "What happens to the fences of DRM drivers.", EACH_SECOND,
-                       (total("driver, event", rate("dma_fence_events_total")),
-                        "{{driver}} {{event}}"), links=to_kernel),
-            timeseries("Fence waits", "What 99 of 100 waits stay below.", "s",
-                       (quantile(0.99, "driver", "dma_fence_wait_duration_seconds"), "{{driver}}"),
-                       logarithmic=True, links=to_kernel),
-            collapsed=True),
-        Row("Probe nvlink: helpers of the NVIDIA driver",
-            timeseries("Helper calls", "Calls of nvlink_strcpy, nvlink_memcpy and nvlink_memset inside "
-                       "the driver: not NVLink traffic.", EACH_SECOND,
-                       (total("op", rate("nvlink_helper_calls_total")), "{{op}}"), links=to_kernel),
-            timeseries("Helper bytes", "Bytes that they copy or set: not NVLink traffic.", "binBps",
-                       (total("op", rate("nvlink_helper_bytes_total")), "{{op}}"),
-                       links=to_kernel),
-            collapsed=True),
-        Row("Probe syscall: system calls of GPU processes",
-            timeseries("System calls", "The ten most frequent ones.", EACH_SECOND,
-                       (lines(10, total("syscall", rate("syscalls_total"))), "{{syscall}}"),
-                       links=to_kernel),
-            timeseries("Failing system calls", "By the error's name.", EACH_SECOND,
-                       (lines(10, total("syscall, error", rate("syscall_errors_total"))),
-                        "{{syscall}} {{error}}"), links=to_kernel, shade="red"),
-            collapsed=True),
-    ]
 
 
 def make():
     return dashboard(
         NODE, "Node",
-        "One node, or several: its GPUs and processes, and what each probe of the exporter sees.",
-        [_state(), _gpus(), _pods(), _host(), _cuda(), _func(), *_kernel_rows()], variables=[GPUS])
+        "One node, or several: its alerts, what its programs wait for, its processes and its GPUs.",
+        [_state(), _gpus(), _host(), _cuda(), _func(), _pods()], variables=[GPUS])

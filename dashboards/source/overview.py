@@ -1,21 +1,22 @@
-"""The fleet: what is wrong, and which node and which program to look at. Of recorded series, so that it is as quick for
-thousands of nodes; but errors, of which the first one counts, are read as they are."""
+"""The fleet: what is wrong, and which node and which program to look at. What has many series, and what is over time, is of
+recorded series, so that it is as quick for thousands of nodes; errors, of which the first one counts, and the numbers that
+other dashboards have too, are read as they are."""
 
-from .common import (ERROR_COLORS, FAILING_COLORS, FIRING, FUNCTIONS, HEALTH, LOST_COLORS, MEMORY, NEEDS_DCGM,
-                     NEEDS_KUBE, OVERVIEW, SEVERITY_COLORS, SEVERITY_MAPPING, UP_MAPPING, WARNING_COLORS, WORKLOAD,
-                     alert_cell, dashboard, node_columns, pod_columns, program_cell, program_columns)
+from . import alerts, tiles
+from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, GROWTH_COLORS, MEMORY, NEEDS_DCGM, NEEDS_KUBE, OVERVIEW,
+                     UP_MAPPING, WARNING_COLORS, WORKLOAD, dashboard, node_columns, pod_columns, program_cell,
+                     program_columns)
 from .model import Row, link_to
-from .panels import EACH_MINUTE, EACH_SECOND, Column, stat, table, thresholds, timeseries
-from .promql import CONTAINER, ON_GPU, count, grown, growth, lines, own, recorded, top, total, within, zero
+from .panels import EACH_SECOND, Column, stat, table, thresholds, timeseries
+from .promql import CONTAINER, ON_GPU, count, growth, happened, lines, own, rate, recorded, top, total, within, zero
 
+ALL_HELD = own("cuda_memory_outstanding_bytes", ON_GPU)
 HELD = recorded("instance:cuda_memory_outstanding_bytes:sum", ON_GPU)
 OLD = recorded("instance:cuda_memory_outstanding_older_than_bytes:sum", 'age="1h"')
 LAUNCHES = recorded("instance:cuda_kernel_launches:rate5m")
 # What a known graph runs is among the launches.
-UNKNOWN_GRAPHS = recorded("instance:cuda_graph_launches:rate5m", 'content="unknown"')
+UNKNOWN_GRAPHS = recorded("instance:cuda_graph_launches:rate5m", tiles.UNKNOWN_GRAPHS)
 COPIED = recorded("instance:cuda_memcpy_bytes:rate5m")
-ERRORS = recorded("instance:cuda_api_errors:rate5m")
-SLOW = recorded("instance:function_slow_calls:rate5m")
 IDLE = recorded("program:idle_memory_bytes:sum")
 THERE = recorded("gpu:device_memory_total_bytes:sum")
 USED = recorded("gpu:device_memory_used_bytes:sum")
@@ -24,101 +25,70 @@ WORKLOADS = recorded("container_id:workload:info")
 BY_PROGRAM = "instance, comm"
 
 
-def firing(*matchers):
-    return FIRING.replace("}", "".join(f", {one}" for one in matchers) + "}")
-
-
-# Alerts at which somebody looks, and that are about a node.
-OF_A_NODE = firing('severity!="info"', 'instance!=""')
-
-
 def _state():
-    to_health = [link_to(HEALTH, "Exporter health")]
     return Row(
         "Now",
-        stat("Alerts", "Alerts that fire, of every severity. They are listed below.", "short",
-             zero(f"count({FIRING})"), colors=WARNING_COLORS, trend=True, height=5),
-        stat("Nodes with trouble", "Nodes of which an alert fires that is more than a note.", "short",
-             zero(f"count({count('instance', OF_A_NODE)})"), colors=ERROR_COLORS, trend=True, height=5),
-        stat("Down or failed", "Exporters that did not answer the last scrape, and probes that an error keeps from "
-             "working.", "short",
-             f"({zero(f'count({UP} == 0)')}) + ({zero(total('', recorded('instance:probes_failed:sum')))})",
-             colors=ERROR_COLORS, links=to_health, trend=True, height=5),
-        stat("Idle holders", "Programs that hold more than 1 GiB of a GPU, and have given it nothing to do for half an hour.",
-             "short", zero(f"count({IDLE})"), colors=WARNING_COLORS, trend=True, height=5),
-        stat("GPU memory held", "Allocated and not freed by all running processes, without pinned host memory.", "bytes",
-             zero(total("", HELD)), trend=True, height=5),
-        stat("Memory in use", "Of the memory of all GPUs, what is in use. Needs dcgm-exporter in the same "
-             "Prometheus.", "percentunit", f"{total('', USED)} / {total('', THERE)}", nothing=NEEDS_DCGM, trend=True,
+        alerts.critical(trend=True, width=5, height=5),
+        alerts.warnings(trend=True, width=5, height=5),
+        stat("Nodes with alerts", "Nodes with a warning or critical alert.", "short",
+             zero(f"count({alerts.of_nodes(alerts.ACT)})"), colors=WARNING_COLORS, trend=True, width=5, height=5),
+        stat("GPUs held idle", "GPUs of which a program holds more than 1 GiB, and has not launched or copied anything for 30 "
+             "minutes.", "short", zero(f"count({count('instance, gpu', IDLE)})"), colors=WARNING_COLORS, trend=True, width=5,
              height=5),
-        stat("GPU processes", "Running processes that have used CUDA.", "short",
-             zero(total("", recorded("instance:processes:count")))),
-        stat("Launches", "Kernels that all programs launch, by calls and by graphs. A graph whose content is unknown "
-             "counts as one.", EACH_SECOND,
-             zero(f"{total('', LAUNCHES)} + ({zero(total('', UNKNOWN_GRAPHS))})")),
-        stat("Copied", "Bytes of successful copies.", "binBps", zero(total("", COPIED))),
-        stat("Failing calls", "CUDA calls that return an error.", EACH_SECOND, zero(total("", ERRORS)), colors=FAILING_COLORS),
-        stat("Slow calls", "Calls of functions that took as long as their slow_threshold or longer.", EACH_MINUTE,
-             zero(f"60 * {total('', SLOW)}")),
-        stat("Events lost", "Of the calls that were entered, those that could not be counted: see the exporters' "
-             "health.", "percentunit",
-             zero(f"{total('', recorded('instance:probe_events_lost:rate5m'))} / "
-                  f"({total('', recorded('instance:probe_entries:rate5m'))} > 0)"), colors=LOST_COLORS,
-             links=to_health),
-        table("Alerts that fire", "The worst first; each leads to its runbook.",
-              [Column("Value", "severity", mappings=SEVERITY_MAPPING, colors=SEVERITY_COLORS, align="left"),
-               Column("alertname", "alert", link=alert_cell()),
-               *node_columns(),
-               *program_columns(),
-               *pod_columns(),
-               Column("pid", "pid"),
-               Column("gpu", "gpu")],
-              top(50, f"3 * {firing(CRITICAL)} or 2 * {firing(WARNING)} or 1 * {firing(INFO)}"),
-              width=24, height=8, sort="severity", nothing="no alert fires"),
-        table("Memory held and nothing done", "Programs that hold more than 1 GiB of a GPU, and have neither launched nor "
-              "copied anything for half an hour.",
+        stat("GPU memory in use", "Share of the memory of all GPUs. Needs dcgm-exporter in the same Prometheus.",
+             "percentunit", f"{total('', USED)} / {total('', THERE)}", nothing=NEEDS_DCGM, trend=True, height=5),
+        tiles.memory_held(ALL_HELD),
+        tiles.processes(own("process_info"), width=3),
+        tiles.failing_calls(rate),
+        tiles.slow_calls(rate, width=3),
+        tiles.exporters_down(),
+        tiles.probes_failed(width=3),
+        tiles.events_lost(width=3),
+        alerts.to_act_on(width=24, height=9),
+        table("GPU memory held idle", "Programs that hold more than 1 GiB of a GPU, and have not launched or copied anything for "
+              "30 minutes.",
               [*node_columns(),
-               Column("gpu", "gpu"),
+               Column("gpu", "GPU"),
                *program_columns(program_cell(MEMORY, "Memory of this program")),
                *pod_columns(),
                Column("Value", "held", "bytes")],
               top(20, total("instance, comm, gpu, namespace, pod",
                             f"{IDLE} * on ({CONTAINER}) group_left (namespace, pod) {WORKLOADS}")),
-              width=24, height=5, nothing="no GPU is held idle"),
+              width=24, height=4, nothing="no GPU is held idle"),
     )
 
 
-CRITICAL, WARNING, INFO = 'severity="critical"', 'severity="warning"', 'severity!~"critical|warning"'
-
-
 def _nodes():
-    trouble = count("instance", OF_A_NODE)
-    # By the number of alerts, then those that are down, and of all the others those that hold the most.
-    worst = top(50, f"({trouble} + 1) or (1 - {UP} > 0) or {total('instance', HELD)} / 1e15 or 0 * {UP}")
+    critical, warnings = alerts.of_nodes(alerts.CRITICAL), alerts.of_nodes(alerts.WARNING)
+    # By their alerts, then those that are down, and of all the others those that hold the most.
+    worst = top(50, f"1000 * {critical} or {warnings} + 1 or (1 - {UP} > 0) or {total('instance', HELD)} / 1e15 or 0 * {UP}")
     return Row(
         "Nodes",
-        table("Nodes", "The fifty nodes with the most alerts: whether the exporter answers, what its programs hold, and "
-              "what they do.",
+        table("Nodes", "The 50 nodes with the most alerts: how many alerts fire, whether the exporter answers, and what the "
+              "node's programs hold and do. More memory is in use than held where the exporter restarted: it does not see "
+              "earlier allocations. Rates are over 5 minutes.",
               [*node_columns(),
-               Column("Value #B", "alerts", colors=WARNING_COLORS),
-               Column("Value #C", "exporter", mappings=UP_MAPPING, colors=thresholds("red", 1, "green")),
-               Column("Value #D", "GPU memory", "bytes"),
-               Column("Value #E", "in use", "percentunit"),
-               Column("Value #F", "held idle", "bytes", colors=WARNING_COLORS),
-               Column("Value #G", "launches/s", "short"),
-               Column("Value #H", "copied/s", "binBps"),
-               Column("Value #I", "failing/s", "short", colors=FAILING_COLORS),
-               Column("Value #J", "slow/min", "short")],
-              *within("instance", worst, trouble, total("instance", UP), total("instance", HELD),
+               Column("Value #B", "critical", colors=ERROR_COLORS),
+               Column("Value #C", "warnings", colors=WARNING_COLORS),
+               Column("Value #D", "exporter", mappings=UP_MAPPING, colors=thresholds("red", 1, "green")),
+               Column("Value #E", "GPU memory", "bytes"),
+               Column("Value #F", "in use", "percentunit"),
+               Column("Value #G", "held idle", "bytes", colors=WARNING_COLORS),
+               Column("Value #H", "launches/s", "short"),
+               Column("Value #I", "copied/s", "binBps"),
+               Column("Value #J", "failing/s", "short", colors=FAILING_COLORS),
+               Column("Value #K", "slow/min", "short")],
+              *within("instance", worst, critical, warnings, total("instance", UP), total("instance", ALL_HELD),
                       f"{total('instance', USED)} / {total('instance', THERE)}", total("instance", IDLE),
                       total("instance", f'{LAUNCHES} or label_replace({UNKNOWN_GRAPHS}, "of", "graphs", "", "")'),
-                      total("instance", COPIED), total("instance", ERRORS), f"60 * {total('instance', SLOW)}"),
-              width=24, sort="alerts"),
-        timeseries("GPU memory held by node", "Allocated and not freed by the programs of each node, of the ten that hold "
-                   "the most.", "bytes", (lines(10, total("instance", HELD)), "{{cluster}} {{instance}}")),
-        timeseries("Launches by node", "Kernels per second that each node's programs launch, by calls and by graphs. A node "
-                   "whose line falls while the others' go on has a job that stalls.", EACH_SECOND,
-                   (lines(10, total("instance", LAUNCHES)), "{{cluster}} {{instance}}")),
+                      total("instance", COPIED), total("instance", rate("cuda_api_errors_total")),
+                      f"60 * {total('instance', rate('function_slow_calls_total'))}"),
+              width=24, sort=("critical", "warnings")),
+        timeseries("GPU memory held by node", "Allocated and not freed by the programs of each node, of the ten nodes that hold "
+                   "the most.", "bytes", (lines(10, total("instance", HELD)), "{{instance}} {{cluster}}")),
+        timeseries("Kernel launches by node", "Launches by calls and by graphs, of the ten nodes with the most. If one node "
+                   "launches less while the others go on, its job stalls.", EACH_SECOND,
+                   (lines(10, total("instance", LAUNCHES)), "{{instance}} {{cluster}}")),
     )
 
 
@@ -129,13 +99,13 @@ def _programs():
     held = top(20, total(by_namespace, recorded("namespace:cuda_memory_outstanding_bytes:sum", 'namespace!=""')))
     return Row(
         "Programs and namespaces",
-        table("Old memory, by program", "Programs that hold the most memory that is older than an hour. What they need for "
-              "their whole life is here as well: what grows is the leak.",
+        table("Memory older than an hour, by program", "The programs that hold the most, with the growth in this range. Memory "
+              "that a program needs for its whole life is included: look at the growth.",
               [*node_columns(),
                *program_columns(to_memory),
                Column("Value #A", "older than 1 h", "bytes"),
-               Column("Value #B", "growth", "bytes", colors=WARNING_COLORS)],
-              *within(BY_PROGRAM, old, growth(BY_PROGRAM, OLD)), width=14, sort="growth"),
+               Column("Value #B", "growth", "bytes", colors=GROWTH_COLORS)],
+              *within(BY_PROGRAM, old, growth(BY_PROGRAM, OLD)), width=24, height=6, sort="growth"),
         table("Namespaces", "What the pods of each namespace hold and do. Needs kube-state-metrics in the same Prometheus.",
               [Column("cluster", "cluster"),
                Column("namespace", "namespace", link=link_to(WORKLOAD, "This namespace",
@@ -147,7 +117,7 @@ def _programs():
               *within(by_namespace, held,
                       *(total(by_namespace, recorded(f"namespace:{name}:rate5m"))
                         for name in ("cuda_kernel_launches", "cuda_memcpy_bytes", "cuda_api_errors"))),
-              width=10, sort="GPU memory", nothing=NEEDS_KUBE),
+              width=24, height=6, sort="GPU memory", nothing=NEEDS_KUBE),
     )
 
 
@@ -156,9 +126,24 @@ def _functions():
     by_function = "comm, library, function"
     slow = top(10, f"60 * {total(by_function, recorded('job:function_slow_calls:rate5m'))} > 0")
     return Row(
-        "Slow functions and errors",
-        table("Slow functions", "Functions with the most calls that took as long as their slow_threshold or longer, in the "
-              "last five minutes, on all nodes of the chosen clusters.",
+        "Errors and slow functions",
+        table("Failed CUDA calls", "CUDA calls that returned an error in this range, by error.",
+              [*program_columns(),
+               Column("function", "function"),
+               Column("error", "error"),
+               Column("Value", "calls", "short", colors=ERROR_COLORS)],
+              top(20, happened("comm, function, error", "cuda_api_errors_total")),
+              width=24, height=6, nothing="no call failed"),
+        table("Failed calls of other functions", "Calls of other traced functions that returned an error in this range.",
+              [*program_columns(),
+               Column("library", "library"),
+               Column("function", "function", link=to_function),
+               Column("error", "error"),
+               Column("Value", "calls", "short", colors=ERROR_COLORS)],
+              top(20, happened("comm, library, function, error", "function_errors_total")),
+              width=24, height=6, nothing="no call failed"),
+        table("Slow functions", "Functions with the most calls at or above their slow_threshold in the last 5 minutes, on all "
+              "nodes of the selected clusters.",
               [*program_columns(),
                Column("library", "library"),
                Column("function", "function", link=to_function),
@@ -167,39 +152,28 @@ def _functions():
                Column("Value #C", "threads inside")],
               *within(by_function, slow, total(by_function, recorded("job:function_calls:rate5m")),
                       total(by_function, recorded("job:function_duration_seconds:rate5m"))),
-              sort="slow/min", nothing="no call is slow"),
-        timeseries("Slowest functions, p99", "What 99 of 100 calls stay below, of the ten functions for "
-                   "which that is the longest. Functions that wait for the GPU are long by nature.", "s",
-                   (lines(10, "histogram_quantile(0.99, sum by (cluster, library, function, le) "
-                          f"({recorded('job:function_duration_seconds_bucket:rate5m')}))"),
-                    "{{cluster}} {{library}} {{function}}"), logarithmic=True),
-        table("CUDA errors", "CUDA calls that returned an error in this range, by the error's name.",
-              [*program_columns(),
-               Column("function", "function"),
-               Column("error", "error"),
-               Column("Value", "calls", "short", colors=ERROR_COLORS)],
-              top(20, total("comm, function, error", grown("cuda_api_errors_total")) + " > 0"),
-              nothing="no call has failed"),
-        table("Errors of other functions", "Calls of traced functions that returned an error in this range, by its name.",
-              [*program_columns(),
-               Column("library", "library"),
-               Column("function", "function", link=to_function),
-               Column("error", "error"),
-               Column("Value", "calls", "short", colors=ERROR_COLORS)],
-              top(20, total("comm, library, function, error", grown("function_errors_total")) + " > 0"),
-              nothing="no call has failed"),
+              width=24, height=6, sort="slow/min", nothing="no call is slow"),
+    )
+
+
+def _info():
+    return Row(
+        "Informational alerts",
+        alerts.listed("Firing alerts of severity info", "Context for other alerts. Nobody is notified of them.",
+                      severities={alerts.INFO: 1}, width=24),
+        collapsed=True,
     )
 
 
 def _exporters():
     return Row(
         "Exporters",
-        table("Exporters by node", "Whether each answered the last scrape: those that did not come first.",
+        table("Exporters by node", "Whether each exporter answered the last scrape; those that did not come first.",
               [*node_columns(),
                Column("job", "job"),
                Column("Value", "state", mappings=UP_MAPPING, colors=thresholds("red", 1, "green"))],
               f"bottomk(100, {UP})", sort="state", descending=False),
-        table("Versions", "What runs where.",
+        table("Versions", "How many nodes run each version.",
               [Column("version", "version"),
                Column("revision", "revision"),
                Column("libbpf", "libbpf"),
@@ -214,4 +188,4 @@ def make():
         OVERVIEW, "Fleet",
         "All nodes with a gpusnoop_exporter: which alerts fire, what CUDA programs hold and do, and which of them "
         "to look at.",
-        [_state(), _nodes(), _programs(), _functions(), _exporters()])
+        [_state(), _nodes(), _programs(), _functions(), _info(), _exporters()])

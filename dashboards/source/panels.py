@@ -1,4 +1,4 @@
-"""Panels as Grafana reads them: graphs, numbers, bars, heatmaps and tables.
+"""Panels as Grafana reads them: graphs, numbers, heatmaps and tables.
 
 Nothing in here knows a metric. A panel is a dictionary of Grafana's; its place and its number are given when the
 dashboard is put together (model.py).
@@ -10,6 +10,9 @@ DATASOURCE = {"type": "prometheus", "uid": "$datasource"}
 
 # Units of Grafana, after a number of what the title names.
 EACH_SECOND, EACH_MINUTE = "count:/s", "count:/min"
+# Rates in numbers and tables are over this, as in the recording rules and the alerts. $__rate_interval depends on a
+# panel's width: the same number would differ between dashboards.
+NUMBERS_OVER = "5m"
 _BYTES = ("bytes", "binBps")
 
 
@@ -18,6 +21,8 @@ def _targets(queries, *, instant=False, form="time_series", exemplars=False):
     targets = []
     for index, query in enumerate(queries):
         expression, legend = (query, "") if isinstance(query, str) else query
+        if instant:
+            expression = expression.replace("$__rate_interval", NUMBERS_OVER)
         targets.append({
             "datasource": DATASOURCE,
             "editorMode": "code",
@@ -62,13 +67,13 @@ def _panel(kind, title, description, queries, *, unit, width, height, options, d
 
 
 def thresholds(*steps):
-    """steps: colours, and between them the values from which the next one holds."""
+    """steps: colors, and between them the values from which the next one holds."""
     colors, values = steps[::2], (None,) + steps[1::2]
     return {"mode": "absolute",
             "steps": [{"color": color, "value": value} for color, value in zip(colors, values)]}
 
 
-# What a name in a legend means has one colour everywhere. Red is for errors alone.
+# What a name in a legend means has one color everywhere. Red is for errors alone.
 _COLORS = {
     "h2d( sync)?": "blue", "h2d async": "light-blue", "d2h( sync)?": "purple", "d2h async": "light-purple",
     "d2d( sync)?": "green", "d2d async": "light-green", "h2h( sync)?": "yellow", "h2h async": "light-yellow",
@@ -84,9 +89,10 @@ def _fixed_colors():
 
 
 def timeseries(title, description, unit, *queries, width=12, height=8, stack=False, minimum=0,
-               logarithmic=False, points=False, links=None, shade=None, nothing="none in this range",
+               logarithmic=False, points=False, links=None, shade=None, alarm=None, nothing="none in this range",
                exemplars=False):
-    """`shade`: the colour that all lines have shades of: red for errors, orange for what may be one."""
+    """`shade`: the color that all lines have shades of: red for errors, orange for possible ones. `alarm`: the color of
+    lines that leave 0; the others, which are most of the time all of them, have none."""
     # Areas hide each other, but where there is one line, or where they lie on one another.
     single = len(queries) == 1 and (isinstance(queries[0], str) or "{{" not in queries[0][1])
     custom = {
@@ -105,14 +111,18 @@ def timeseries(title, description, unit, *queries, width=12, height=8, stack=Fal
     defaults = {"custom": custom}
     if shade:
         defaults["color"] = {"mode": "shades", "fixedColor": shade}
+    if alarm:
+        defaults["color"] = {"mode": "thresholds", "seriesBy": "max"}
+        defaults["thresholds"] = thresholds(_NO_ALARM, 1e-9, alarm)
+        custom.setdefault("axisSoftMax", 1)
     if minimum is not None and not logarithmic:
         defaults["min"] = minimum
     return _panel(
         "timeseries", title, description, queries, unit=unit, width=width, height=height,
-        defaults=defaults, links=links, overrides=[] if shade else _used(_fixed_colors(), queries), nothing=nothing,
+        defaults=defaults, links=links, overrides=[] if shade or alarm else _used(_fixed_colors(), queries), nothing=nothing,
         exemplars=exemplars,
         options={
-            "legend": {"calcs": [], "displayMode": "list", "showLegend": True, **_legend(queries, width)},
+            "legend": {"showLegend": True, **_legend(queries, width, "max" if alarm else "lastNotNull")},
             "tooltip": {"mode": "multi", "sort": "desc"},
         })
 
@@ -121,21 +131,27 @@ def timeseries(title, description, unit, *queries, width=12, height=8, stack=Fal
 _LETTERS = {"cluster": 7, "instance": 14, "comm": 9, "script": 14, "slurm_job_id": 6, "namespace": 10, "pod": 18,
             "library": 15, "function": 24, "kernel": 40, "pid": 8, "device": 13, "error": 24, "rank": 3, "timeline": 12}
 _COLUMN = 56  # of a dashboard's 24, in pixels, on a small screen
+_WIDEST_LEGEND = 330
+_NO_ALARM = "#8e8e8e"
 
 
-def _legend(queries, width):
-    """Long names stand beside the graph, if that has room enough: below it they would take half of its height."""
+def _legend(queries, width, calculation):
+    """Long names stand beside the graph, if that is wide enough, the highest value first: below it they would take half of
+    its height."""
     names = [query[1] for query in queries if not isinstance(query, str)]
     labels = [re.findall(r"{{(\w+)}}", name) for name in names]
     many = any(label in _LETTERS for one in labels for label in one)
     letters = max((len(re.sub(r"{{\w+}}", "", name)) + sum(_LETTERS.get(label, 8) for label in one)
                    for name, one in zip(names, labels)), default=0)
-    pixels = min(300, 40 + 7 * letters)
-    return {"placement": "right", "width": pixels} if many and 2 * pixels <= _COLUMN * width else {"placement": "bottom"}
+    pixels = min(_WIDEST_LEGEND, 110 + 7 * letters)
+    if many and 2 * pixels <= _COLUMN * width:
+        return {"placement": "right", "width": pixels, "displayMode": "table", "calcs": [calculation],
+                "sortBy": {"max": "Max", "lastNotNull": "Last *"}[calculation], "sortDesc": True}
+    return {"placement": "bottom", "displayMode": "list", "calcs": []}
 
 
 def _used(overrides, queries):
-    """Colours by name where the names are those of a label that has fixed values."""
+    """Colors by name where the names are those of a label that has fixed values."""
     legends = [query[1] for query in queries if not isinstance(query, str)]
     named = any(legend.strip() in ("{{direction}}", "{{direction}} {{mode}}", "{{memory_kind}}", "older than {{age}}")
                 for legend in legends)
@@ -157,19 +173,6 @@ def stat(title, description, unit, *queries, width=4, height=3, colors=None, map
         options={
             "colorMode": "value", "graphMode": "area" if trend else "none", "justifyMode": "auto",
             "orientation": "auto", "textMode": text, "wideLayout": True,
-            "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
-        })
-
-
-def bars(title, description, unit, *queries, width=12, height=8, links=None):
-    """The present values as horizontal bars, for ranks."""
-    return _panel(
-        "bargauge", title, description, queries, unit=unit, width=width, height=height,
-        instant=True, links=links, defaults={"min": 0},
-        options={
-            "displayMode": "gradient", "orientation": "horizontal", "showUnfilled": True,
-            "valueMode": "color", "namePlacement": "auto", "sizing": "auto", "minVizHeight": 16,
-            "minVizWidth": 8,
             "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
         })
 
@@ -197,28 +200,32 @@ def heatmap(title, description, unit, query, *, width=12, height=8, exemplars=Fa
 # Of labels, in pixels. Other labels share the room that is left; a value that is too long for it is whole where the pointer
 # is.
 _WIDTHS = {"pid": 85, "container_id": 120, "gpu": 60, "probe": 100, "cluster": 85, "slurm_job_id": 90, "instance": 150,
-           "comm": 115, "namespace": 115, "state": 120, "user": 80, "complete": 80, "profiler": 80, "library": 140, "grid": 110, "block": 110,
-           "alertname": 270}
+           "comm": 115, "namespace": 115, "state": 120, "user": 80, "complete": 115, "cause": 150, "role": 75, "signal": 100,
+           "via": 115, "profiler": 80, "library": 140, "grid": 110, "block": 110,
+           "alert": 195, "xid": 60, "class": 110, "device": 115}
+_DATE = 165
 
 
 class Column:
     """How a table shows a label or, as Value, the result of one of its queries."""
 
-    def __init__(self, field, title, unit=None, link=None, mappings=None, colors=None, align=None):
+    def __init__(self, field, title, unit=None, link=None, mappings=None, colors=None, align=None, width=None):
         self.field, self.title, self.link = field, title, link
         self.is_value = field.startswith("Value")
         self.unit = unit or ("short" if self.is_value else None)
-        self.mappings, self.colors, self.align = mappings, colors, align
+        self.mappings, self.colors, self.align, self.width = mappings, colors, align, width
 
     def is_elastic(self):
         """Whether it takes the room that others leave, as a name of any length."""
-        return not self.is_value and self.field not in _WIDTHS
+        return not self.is_value and not self.width and self.field not in _WIDTHS
 
     def override(self, narrow):
         """`narrow`: numbers take no more room than they need, as names want it."""
         # A number that a line lacks is 0; a label that it lacks is empty.
         properties = [{"id": "noValue", "value": "0" if self.is_value else ""}]
-        width = max(90, 30 + 8 * len(self.title)) if self.is_value and narrow else _WIDTHS.get(self.field)
+        width = self.width or _WIDTHS.get(self.field)
+        if self.is_value and narrow and not self.width:
+            width = _DATE if str(self.unit).startswith("dateTime") else max(90, 30 + 8 * len(self.title))
         if width:
             properties.append({"id": "custom.width", "value": width})
         if self.align:
@@ -241,7 +248,7 @@ class Column:
 
 def table(title, description, columns, *queries, width=12, height=8, sort=None,
           descending=True, nothing="none"):
-    """One line for each label set. With several queries the columns of their values are
+    """One line for each label set; `sort`: the column or the columns to sort by. With several queries the columns of their values are
     "Value #A", "Value #B" and so on, and they are joined on the labels that they share."""
     values = [column for column in columns if column.is_value]
     narrow = any(column.is_elastic() for column in columns)
@@ -256,7 +263,7 @@ def table(title, description, columns, *queries, width=12, height=8, sort=None,
         },
     })
     # A label such as a pid is text, also where it looks like a number: hence the unit string.
-    sort_by = sort or values[0].title
+    sort_by = (sort,) if isinstance(sort, str) else sort or (values[0].title,)
     return _panel(
         "table", title, description, queries, unit="string", width=width, height=height,
         instant=True, form="table", transformations=transformations, nothing=nothing,
@@ -267,5 +274,5 @@ def table(title, description, columns, *queries, width=12, height=8, sort=None,
             "cellHeight": "sm",
             "footer": {"countRows": False, "fields": "", "reducer": ["sum"], "show": False},
             "showHeader": True,
-            "sortBy": [{"desc": descending, "displayName": sort_by}],
+            "sortBy": [{"desc": descending, "displayName": one} for one in sort_by],
         })

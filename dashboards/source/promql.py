@@ -95,6 +95,11 @@ def grown(name, *matchers):
             f"    or increase({series}[$__range]))")
 
 
+def happened(labels, name, *matchers):
+    """The same as whole numbers, by labels, where there is one: for tables."""
+    return f"round({total(labels, grown(name, *matchers))}) > 0"
+
+
 def total(labels, expression):
     """sum by (labels), or the sum of all."""
     return f"sum by ({wide(labels)}) ({expression})" if labels else f"sum({expression})"
@@ -132,17 +137,31 @@ def lines(number, expression):
     return f"{expression}\n  and topk({number}, {_SELECTOR.sub(over_range, expression)})"
 
 
+def lines_at_end(number, expression):
+    """The same, but those that are the highest at the end: what ended before is not there."""
+    return f"{expression}\n  and topk({number}, {_SELECTOR.sub(lambda match: f'{match[0]} @ end()', expression)})"
+
+
 def within(labels, first, *others):
     """The queries of a table: the first, and of the others what the first has a line for. Grafana would show all lines
     of each of them."""
     return (first, *(f"({other})\n  and on ({wide(labels)}) ({first})" for other in others))
 
 
+def _at_start(labels, expression):
+    return total(labels, _SELECTOR.sub(r"\1\2 offset $__range", expression))
+
+
 def growth(labels, expression):
     """What it is now less what it was at the start of the range. delta() would extrapolate, and count what has ended."""
     now = total(labels, expression)
-    then = total(labels, _SELECTOR.sub(r"\1\2 offset $__range", expression))
-    return f"{now}\n  - ({then} or 0 * {now})"
+    return f"{now}\n  - ({_at_start(labels, expression)} or 0 * {now})"
+
+
+def growth_of_each(labels, expression):
+    """The same, but what began within the range has not grown: a program that loads its model is no leak."""
+    now = total(labels, expression)
+    return f"({now}\n  - {_at_start(labels, expression)}\n  or 0 * {now})"
 
 
 def quantile(q, labels, name, *matchers):

@@ -7,6 +7,7 @@ lint_test.py PROMTOOL
 import copy
 import json
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -31,11 +32,11 @@ UNSHOWN = json.loads((SOURCE / "dashboards" / "unshown.json").read_text(encoding
 CHANGED = "gpusnoop-cuda-memory.json"
 
 
-def panel(dashboard, title="Memory held by process"):
+def panel(dashboard, title="GPU memory held by process"):
     return next(one for one in walk.panels(dashboard) if one["title"] == title)
 
 
-def ask(expression, title="Memory held by process"):
+def ask(expression, title="GPU memory held by process"):
     """Has a panel ask this instead."""
     def change(dashboard):
         panel(dashboard, title)["targets"][0].update(expr=expression, legendFormat="__auto")
@@ -72,7 +73,7 @@ def of_panel(**values):
     return lambda dashboard: panel(dashboard).update(values)
 
 
-def unit(value, title="Memory held by process"):
+def unit(value, title="GPU memory held by process"):
     return lambda dashboard: panel(dashboard, title)["fieldConfig"]["defaults"].update(unit=value)
 
 
@@ -149,6 +150,7 @@ BROKEN = [
     ("target-rate-interval", ask(f"sum(rate({ALLOCATIONS}[5m]))")),
     ("target-rate-interval", ask(f"sum(rate({ALLOCATIONS}[$__range]))")),
     ("target-rate-interval", ask(f"sum(increase({ALLOCATIONS}[1h]))")),
+    ("target-rate-interval", ask(f"topk(1, rate({ALLOCATIONS}[$__rate_interval]))", "Call sites")),
     ("target-cluster", ask(HELD % 'job=~"$job", instance=~"$instance"')),
     ("joins-cluster", ask(f"{HELD % CHOSEN} * on (job, instance) {HELD % CHOSEN}")),
     ("programs-apart", ask(f"sum by (instance, comm) ({HELD % CHOSEN})")),
@@ -240,10 +242,10 @@ class Lint(unittest.TestCase):
     def test_what_only_a_parser_sees(self):
         # A regular expression, a function and a type that are none.
         dashboards = copy.deepcopy(GOOD)
-        wrong = {"Memory held by process": HELD % f'{CHOSEN}, comm=~"("',
+        wrong = {"GPU memory held by process": HELD % f'{CHOSEN}, comm=~"("',
                  "Memory held by kind": f"summ({HELD % CHOSEN})",
                  "Allocations": f"sum(rate({ALLOCATIONS}))",
-                 "Frees": f"{HELD % CHOSEN} / / 2"}
+                 "Failing allocations": f"{HELD % CHOSEN} / / 2"}
         for title, expression in wrong.items():
             ask(expression, title)(dashboards[CHANGED])
         found = complaints(dashboards, promtool=PROMTOOL)
@@ -303,6 +305,11 @@ class Queries(unittest.TestCase):
                          '  and topk(3, sum by (gpu) (rate(x_total{a=~"b"}[$__range] @ end())) / '
                          'sum by (gpu) (max_over_time(y{}[$__range] @ end())))')
 
+    def test_lines_that_are_chosen_at_the_end(self):
+        self.assertEqual(source.lines_at_end(2, "sum by (a) (rate(x{}[$__rate_interval])) / y{}"),
+                         "sum by (a) (rate(x{}[$__rate_interval])) / y{}\n"
+                         "  and topk(2, sum by (a) (rate(x{}[$__rate_interval] @ end())) / y{} @ end())")
+
     def test_which_pod_it_is_is_asked_of_one_moment(self):
         self.assertEqual(source.lines(1, "x{} * on (container_id) a:b:info{}"),
                          "x{} * on (container_id) a:b:info{}\n"
@@ -313,6 +320,11 @@ class Queries(unittest.TestCase):
                          'sum by (gpu) (x{a="b"})\n'
                          '  - (sum by (gpu) (x{a="b"} offset $__range) or 0 * sum by (gpu) (x{a="b"}))')
 
+    def test_what_began_in_the_range_has_not_grown(self):
+        self.assertEqual(source.growth_of_each("pid", 'x{a="b"}'),
+                         '(sum by (pid) (x{a="b"})\n'
+                         '  - sum by (pid) (x{a="b"} offset $__range)\n  or 0 * sum by (pid) (x{a="b"}))')
+
     def test_labels_that_belong_together(self):
         self.assertEqual(source.wide("cluster, instance, comm, pid"),
                          "cluster, job, instance, comm, script, slurm_job_id, pid")
@@ -320,6 +332,20 @@ class Queries(unittest.TestCase):
     def test_other_queries_have_the_lines_of_the_first(self):
         self.assertEqual(source.within("instance", "topk(1, x)", "y"),
                          ("topk(1, x)", "(y)\n  and on (cluster, job, instance) (topk(1, x))"))
+
+
+class Alerts(unittest.TestCase):
+    def test_each_has_its_summary(self):
+        rules = (SOURCE / "dashboards" / "rules" / "source")
+        named = {name for path in rules.glob("*.yaml") for name in re.findall(r"- alert: (\w+)", path.read_text("utf-8"))}
+        shown = next(one["properties"] for one in panel(GOOD["gpusnoop-overview.json"], "Firing alerts")["fieldConfig"]["overrides"]
+                     if one["matcher"]["options"] == "summary")
+        texts = next(one["value"] for one in shown if one["id"] == "mappings")[0]["options"]
+        self.assertEqual(texts.keys(), named)
+        self.assertEqual(texts["GpusnoopCudaOutOfMemory"]["text"], "A program ran out of GPU memory.")
+        # In quotes in its file.
+        self.assertEqual(texts["GpusnoopNcclHang"]["text"],
+                         "NCCL hang: no operations and no launches while a call does not return.")
 
 
 class Promql(unittest.TestCase):
@@ -332,6 +358,10 @@ class Promql(unittest.TestCase):
         self.assertEqual(query.selectors[0].matchers, {"c": ("=", "}"), "d": ("!~", "e")})
         self.assertEqual((query.grouped_by, query.other_labels, query.replaced),
                          ({"a", "b", "g"}, {"f"}, {"h"}))
+
+    def test_labels_that_are_made(self):
+        query = promql.read('label_join(label_replace(x, "a", "$1", "b", "(.+)"), "c", " ", "d", "e") + y')
+        self.assertEqual((query.replaced, [one.metric for one in query.selectors]), ({"a", "c"}, ["x", "y"]))
 
     def test_what_is_read_at_the_end_of_the_range(self):
         query = promql.read("x and topk(2, rate(y_total[$__range] @ end())) unless on (a) z offset $__range")
