@@ -24,7 +24,7 @@ def files():
     made = {}
     for module in MODULES:
         dashboard = module.make()
-        made[f"{dashboard['uid']}.json"] = json.dumps(dashboard, indent=2, ensure_ascii=False) + "\n"
+        made[f"{dashboard['uid']}.json"] = json.dumps(dashboard, indent=1, ensure_ascii=False) + "\n"
     return made
 
 

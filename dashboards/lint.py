@@ -108,6 +108,13 @@ def promtool_complaints(dashboards, promtool):
             yield f"promtool: {line.strip()}"
 
 
+def too_large(directory):
+    """Whether one ConfigMap, of at most 1 MiB, can hold all of them."""
+    size = sum(path.stat().st_size for path in directory.glob("*.json"))
+    if size > 2**20 - 2**14:
+        yield f"size: the dashboards have {size} bytes, too many for a ConfigMap"
+
+
 def lint(directory, promtool=None, documented=HERE.parent / "docs" / "metrics.md",
          pending=HERE / "pending_metrics.md", unshown=HERE / "unshown.json"):
     """All complaints about a directory of dashboards."""
@@ -120,6 +127,7 @@ def lint(directory, promtool=None, documented=HERE.parent / "docs" / "metrics.md
     complaints = [f"{name}: {complaint}" for name, dashboard in dashboards.items()
                   for complaint in one_dashboard(dashboard, known)]
     complaints += all_dashboards(dashboards, known, json.loads(unshown.read_text(encoding="utf-8")))
+    complaints += too_large(directory)
     if promtool:
         complaints += promtool_complaints(dashboards, promtool)
     return complaints
