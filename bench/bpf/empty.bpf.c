@@ -5,12 +5,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* The entry declines the return. */
-const volatile int entry_only = 0;
-
 SEC("uprobe.multi")
 int empty_session(struct pt_regs *regs) {
-    return entry_only;
+    return 0;
 }
 
 SEC("uprobe.multi")

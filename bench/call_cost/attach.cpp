@@ -18,8 +18,9 @@ Result<ebpf::UprobeSet> attach_to(const Library &library, const std::vector<std:
         return tl::unexpected(places.error());
     }
     std::vector<ebpf::AttachPoint> points;
+    const bool entry_only = programs.mode != ebpf::AttachMode::session && programs.leave == nullptr;
     for (const auto &place : *places) {
-        points.push_back({place.file_offset, 0});
+        points.push_back({place.file_offset, 0, entry_only});
     }
     return ebpf::UprobeSet::attach(programs, library.found().file.get(), points);
 }

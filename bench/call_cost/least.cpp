@@ -26,7 +26,38 @@ struct Least final : Tracing {
     }
 };
 
+struct LeastCounter final : Tracing {
+    ebpf::Skeleton<least_bpf> programs;
+    ebpf::UprobeSet probes;
+
+    [[nodiscard]] Result<std::uint64_t> lost() const override {
+        return programs.get()->bss->counted > 0 ? Result<std::uint64_t>(0)
+                                                : fail("the least counter saw no launch");
+    }
+};
+
 }  // namespace
+
+TracingResult trace_with_least_counter(const Library &library) {
+    auto least = std::make_unique<LeastCounter>();
+    least->programs.reset(least_bpf::open());
+    if (!least->programs) {
+        return fail_errno("open the least programs");
+    }
+    least_bpf &programs = *least->programs;
+    ebpf::load_if(programs.progs.least_session, false);
+    ebpf::load_if(programs.progs.least_stack, false);
+    if (const int error = least_bpf::load(&programs); error != 0) {
+        return fail_errno("load the least programs", -error);
+    }
+    auto attached = attach_to(library, {"cuLaunchKernel"},
+                              {AttachMode::multi, programs.progs.least_count, nullptr});
+    if (!attached) {
+        return tl::unexpected(attached.error());
+    }
+    least->probes = std::move(*attached);
+    return least;
+}
 
 TracingResult trace_with_least(std::uint64_t record_bytes, bool keeps_stacks,
                                const Library &library) {

@@ -18,13 +18,12 @@ struct Nothing final : Tracing {
 
 }  // namespace
 
-TracingResult trace_with_nothing(AttachMode mode, Sees sees, const Library &library) {
+TracingResult trace_with_nothing(AttachMode mode, const Library &library) {
     auto nothing = std::make_unique<Nothing>();
     nothing->programs.reset(empty_bpf::open());
     if (!nothing->programs) {
         return fail_errno("open the empty programs");
     }
-    nothing->programs.get()->rodata->entry_only = sees == Sees::entries ? 1 : 0;
     const ebpf::CallPrograms programs =
         ebpf::choose_call_programs(nothing->programs->obj, mode, false);
     if (const int error = empty_bpf::load(nothing->programs.get()); error != 0) {

@@ -1,7 +1,11 @@
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "bench/call_cost/drained.h"
 #include "bench/call_cost/programs.h"
+#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/governor/launch_probes.h"
 #include "exporter/probes/cuda/programs.h"
 
 namespace gpusnoop::bench {
@@ -10,8 +14,7 @@ TracingResult trace_with_cuda(ebpf::AttachMode mode, CudaOptions options, const 
     probes::CudaConfig config;
     config.attach = attach_as(mode);
     config.call_stacks = options.call_stacks;
-    config.launches.durations =
-        options.samples_launches ? probes::Durations::sampled : probes::Durations::all;
+    config.max_overhead = options.counts_launches ? 1 : 0;  // nothing here governs it
     config.max_calls_per_second = no_throttling;
     auto programs = probes::CudaPrograms::load(config, {});
     if (!programs) {
@@ -26,9 +29,22 @@ TracingResult trace_with_cuda(ebpf::AttachMode mode, CudaOptions options, const 
         return tl::unexpected(tracing.error());
     }
     const auto &cuda = (*tracing)->programs();
-    const auto places = cuda.find(library.found());
+    auto places = cuda.find(library.found());
     if (!places) {
         return tl::unexpected(places.error().error);
+    }
+    if (options.counts_launches) {
+        std::vector<ebpf::AttachPoint> launches = probes::take_launches(*places).points;
+        std::erase_if(launches, [](const ebpf::AttachPoint &launch) {
+            return !probes::function_of(launch.cookie)->is_driver();
+        });
+        auto counting =
+            cuda.attach_counting(library.found().file.get(), std::move(launches), std::nullopt);
+        if (!counting) {
+            return tl::unexpected(counting.error());
+        }
+        (*tracing)->keep(std::move(*counting));
+        return std::move(*tracing);
     }
     auto attached = cuda.attach(library.found(), *places);
     if (!attached) {

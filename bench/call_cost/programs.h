@@ -11,15 +11,17 @@
 
 namespace gpusnoop::bench {
 
-// Programs that do nothing: the lowest cost of all programs that attach in the same way. A session
-// that sees only entries declines each return.
-enum class Sees { calls, entries };
-TracingResult trace_with_nothing(ebpf::AttachMode mode, Sees sees, const Library &library);
+// Programs that do nothing: the lowest cost of all programs that attach in the same way.
+TracingResult trace_with_nothing(ebpf::AttachMode mode, const Library &library);
 
 // Sessions of bench/bpf/least.bpf.c: the lowest cost of all programs that send a record of this
 // size for each outermost call. `keeps_stacks`: with the call stack of each cudaMalloc.
 TracingResult trace_with_least(std::uint64_t record_bytes, bool keeps_stacks,
                                const Library &library);
+
+// A program of the same file at the entry of the driver's launches, which reads one word of the
+// stack and adds to a counter: the lowest cost of all programs that count launches by their shape.
+TracingResult trace_with_least_counter(const Library &library);
 
 // Attaches without cookies.
 Result<ebpf::UprobeSet> attach_to(const Library &library, const std::vector<std::string> &functions,
@@ -28,7 +30,7 @@ Result<ebpf::UprobeSet> attach_to(const Library &library, const std::vector<std:
 // The exporter's CUDA probe.
 struct CudaOptions {
     bool call_stacks = true;
-    bool samples_launches = false;  // cuda: {launches: {durations: sampled}}
+    bool counts_launches = false;  // where they enter the driver, and nothing else
 };
 TracingResult trace_with_cuda(ebpf::AttachMode mode, CudaOptions options, const Library &library);
 

@@ -15,11 +15,12 @@ bool is_session_of_ours(const Way &way) {
     return way.kind == Way::Kind::ours && way.name.find(", session, ") != std::string::npos;
 }
 
-// Compared with empty programs, which cost two entries into the kernel: a launch whose end is not
-// seen, a named function, a copy or a launch, an allocation and its free with call stacks.
-double most_over_empty(const Way &way, const Workload &workload) {
-    if (way.job == Way::Job::sample) {
-        return 0.7;
+// Compared with empty programs, which cost two entries into the kernel: a named function, a copy or
+// a launch, an allocation and its free with call stacks. Counted launches are compared with those
+// that are seen to their end.
+double most_over_floor(const Way &way, const Workload &workload) {
+    if (way.job == Way::Job::count) {
+        return 0.45;
     }
     if (!way.keeps_books) {
         return 1.20;
@@ -123,8 +124,7 @@ std::string Costs::limit(std::size_t workload, std::size_t way, std::size_t othe
                             ratio_text(ratios(workload, *own.floor, other)));
     }
     text += fmt::format("{} at {}",
-                        own.job == Way::Job::sample ? "empty programs that see only entries are"
-                                                    : "the least record is",
+                        own.job == Way::Job::count ? "the least counter is" : "the least record is",
                         ratio_text(ratios(workload, *own.least, other)));
     if (ways_[other].job == Way::Job::memory) {
         text += "; the bpftrace script neither walks stacks nor sends records";
@@ -144,8 +144,11 @@ void Costs::add_bars(const std::string &entry, std::size_t workload, std::size_t
                                 ratio_text(over), median(over) <= most,
                                 limit(workload, way, other)});
     };
-    if (own.job == Way::Job::latency || own.job == Way::Job::sample) {
-        add(*own.floor, most_over_empty(own, workloads_[workload]));
+    if (own.job == Way::Job::latency || own.job == Way::Job::count) {
+        add(*own.floor, most_over_floor(own, workloads_[workload]));
+    }
+    if (own.job == Way::Job::count) {
+        add(*own.least, 1.15);
     }
     for (std::size_t other = 0; other < ways_.size(); other++) {
         if (ways_[other].kind == Way::Kind::other && ways_[other].job == own.job &&

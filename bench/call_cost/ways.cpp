@@ -37,21 +37,18 @@ public:
     // Returns its index.
     std::size_t add_empty(AttachMode mode, const Library &library, const std::string &layers) {
         ways_.push_back({"empty, " + name_of(mode) + ", " + layers, Way::Kind::empty, &library,
-                         library.traced(), [mode](const Library &copy) {
-                             return trace_with_nothing(mode, Sees::calls, copy);
-                         }});
+                         library.traced(),
+                         [mode](const Library &copy) { return trace_with_nothing(mode, copy); }});
         return ways_.size() - 1;
     }
 
-    std::size_t add_empty_entries(const Library &library, const std::string &layers,
-                                  std::size_t floor) {
-        ways_.push_back({"empty, session, " + layers + ", entries only",
+    // Only the entries of launches of the driver, in whatever they are made.
+    std::size_t add_least_count(const Library &library, std::size_t floor) {
+        ways_.push_back({"least counter, driver's entry",
                          Way::Kind::least,
                          &library,
                          {"cudaLaunchKernel", "cuLaunchKernel"},
-                         [](const Library &copy) {
-                             return trace_with_nothing(AttachMode::session, Sees::entries, copy);
-                         },
+                         [](const Library &copy) { return trace_with_least_counter(copy); },
                          floor});
         return ways_.size() - 1;
     }
@@ -69,9 +66,9 @@ public:
         return ways_.size() - 1;
     }
 
-    void add_cuda(AttachMode mode, bool call_stacks, const Library &library,
-                  const std::string &layers, std::size_t floor, Way::Job job = Way::Job::none,
-                  std::optional<std::size_t> least = {}) {
+    std::size_t add_cuda(AttachMode mode, bool call_stacks, const Library &library,
+                         const std::string &layers, std::size_t floor,
+                         Way::Job job = Way::Job::none, std::optional<std::size_t> least = {}) {
         ways_.push_back(
             {"cuda, " + name_of(mode) + ", " + layers + (call_stacks ? "" : ", no call stacks"),
              Way::Kind::ours, &library, library.traced(),
@@ -79,20 +76,21 @@ public:
                  return trace_with_cuda(mode, {.call_stacks = call_stacks}, copy);
              },
              floor, job, true, least});
+        return ways_.size() - 1;
     }
 
-    void add_sampled(const Library &library, const std::string &layers, std::size_t floor,
-                     std::size_t least) {
-        ways_.push_back({"cuda, session, " + layers + ", sampled launches",
+    // `full`: the index of the way that sees the same launches to their end.
+    void add_counted(const Library &library, std::size_t full, std::size_t least) {
+        ways_.push_back({"cuda, launches counted, driver's entry",
                          Way::Kind::ours,
                          &library,
                          {"cudaLaunchKernel", "cuLaunchKernel"},
                          [](const Library &copy) {
-                             return trace_with_cuda(AttachMode::session, {.samples_launches = true},
+                             return trace_with_cuda(AttachMode::session, {.counts_launches = true},
                                                     copy);
                          },
-                         floor,
-                         Way::Job::sample,
+                         full,
+                         Way::Job::count,
                          true,
                          least});
     }
@@ -181,11 +179,10 @@ std::vector<Way> ways_to_trace(const Libraries &libraries, Which which) {
         builder.add_least(true, runtime, runtime_layer, session_runtime);
     const std::size_t least_function =
         builder.add_least(false, runtime, runtime_layer, session_runtime);
-    builder.add_cuda(AttachMode::session, true, both, both_layers, session, Way::Job::latency,
-                     least);
+    const std::size_t full = builder.add_cuda(AttachMode::session, true, both, both_layers, session,
+                                              Way::Job::latency, least);
     builder.add_cuda(AttachMode::session, false, both, both_layers, session);
-    builder.add_sampled(both, both_layers, session,
-                        builder.add_empty_entries(both, both_layers, session));
+    builder.add_counted(both, full, builder.add_least_count(both, session));
     builder.add_cuda(AttachMode::session, true, runtime, runtime_layer, session_runtime,
                      Way::Job::memory, least_runtime);
     builder.add_cuda(AttachMode::session, true, driver, driver_layer, session_driver);

@@ -24,8 +24,9 @@ struct Way {
     // outermost call.
     enum class Kind { untraced, empty, least, ours, other };
     // The purpose of another tool, and of our probe that is compared with it: the time of each
-    // call, or the live allocations. Or of ours alone: to count all launches, and time some.
-    enum class Job { none, latency, memory, sample };
+    // call, or the live allocations. Or of ours alone: to count launches where they enter the
+    // driver.
+    enum class Job { none, latency, memory, count };
 
     std::string name;
     Kind kind;

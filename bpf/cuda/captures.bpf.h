@@ -6,6 +6,7 @@
 #define GPUSNOOP_CUDA_CAPTURES_BPF_H
 
 #include "bpf/cuda/threads.bpf.h"
+#include "bpf/lib/emit.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -28,9 +29,7 @@ struct {
 /* Never NULL, as in lib/emit.bpf.h. */
 static __always_inline struct cuda_captures *all_captures(void)
 {
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&cuda_captures, &zero);
+	return bpf_map_lookup_elem(&cuda_captures, (const void *)&account_key);
 }
 
 /* Does any stream of any process capture? */

@@ -16,12 +16,12 @@
 #include "bpf/cuda/device.bpf.h"
 #include "bpf/cuda/resets.bpf.h"
 #include "bpf/cuda/calls.bpf.h"
+#include "bpf/cuda/counted_launches.bpf.h"
 #include "bpf/cuda/graphs.bpf.h"
 #include "bpf/cuda/last_calls.bpf.h"
 #include "bpf/cuda/launches.bpf.h"
 #include "bpf/cuda/operations.bpf.h"
 #include "bpf/cuda/profilers.bpf.h"
-#include "bpf/cuda/sampling.bpf.h"
 #include "bpf/cuda/structures.bpf.h"
 #include "bpf/cuda/times.bpf.h"
 #include "bpf/cuda/trace.bpf.h"
@@ -58,13 +58,14 @@ static __always_inline void begin(struct thread *thread, struct call *call, stru
 		begin_map(thread, call);
 		break;
 	}
+	if (counts_launches && ends_kernels(CUDA_COOKIE_OPERATION(call->function)))
+		begin_epoch(thread);
 }
 
 static __always_inline long cuda_enter(struct pt_regs *regs, __u64 cookie)
 {
 	struct thread *thread;
 	struct call *call;
-	__u64 dead;
 
 	if (is_operation_of(event_operations, cookie) && !is_capturing()) {
 		thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
@@ -91,27 +92,12 @@ static __always_inline long cuda_enter(struct pt_regs *regs, __u64 cookie)
 	thread->cookie &= ~CALL_STEPPED;
 	if (is_operation_of(profiler_operations, thread->cookie))
 		return enter_profiler(thread, regs);
-	drop_cut_off(thread);
-	if (thread->open.depth) {
-		dead = call_drop_dead(bpf_get_current_task_btf(), &thread->open, regs);
-		if (dead) {
-			ACCOUNT(stale, dead);
-			see_launches_after(thread, &thread->open.call[0]);
-			if (keep_times) {
-				thread->ended_ns = bpf_ktime_get_ns();
-				add_call_time(thread);
-			}
-		}
-		if (thread->open.depth) {
-			ACCOUNT(nested, 1);
-			thread->nested |= thread->cookie;
-			return 1;
-		}
-	}
-	if (launch_every && is_in_unseen_launch(thread, regs)) {
-		ACCOUNT(nested, 1);
+	if (counts_launches && is_driver_launch(thread->cookie) && is_left_to_other(thread))
 		return 1;
-	}
+	if (is_nested(thread, regs))
+		return enter_getter(thread, regs);
+	if (counts_launches && is_of_unseen_launch(thread, regs))
+		return 1;
 	ACCOUNT(entered, 1);
 	if (!thread->since_ns)
 		return 1;
@@ -121,12 +107,9 @@ static __always_inline long cuda_enter(struct pt_regs *regs, __u64 cookie)
 	if (!call)
 		return 1;
 	thread->nested = 0;
+	thread->inner_launches = 0;
 	add_cuda_cost(thread, costs.record);
 	begin(thread, call, regs);
-	if (launch_every && !is_to_be_seen(thread, call)) {
-		record_unseen(thread, call, regs);
-		return 1;
-	}
 	call_start(call);
 	return !!(call->function & CUDA_EXITS);
 }
@@ -145,7 +128,6 @@ static __always_inline void finish_failed(struct thread *thread, const struct ca
 		undo_map(thread, call);
 		break;
 	}
-	see_launches_after(thread, call);
 	if (tracing)
 		return;
 	if (is_one_of(memory_operations | graph_operations, call))
@@ -220,6 +202,7 @@ static __always_inline void finish_call(struct thread *thread, const struct call
 	case CUDA_LAUNCH:
 	case CUDA_LAUNCH_CONFIG:
 	case CUDA_LAUNCH_DRIVER:
+		check_launch(thread, call);
 		finish_launch(thread, call);
 		break;
 	case CUDA_COPY:
@@ -260,10 +243,8 @@ static __always_inline void finish(struct thread *thread, const struct call *cal
 		finish_memory(thread, call);
 	else if (is_one_of(call_operations, call))
 		finish_call(thread, call);
-	else if (CUDA_COOKIE_OPERATION(call->function) == CUDA_GET_KERNEL)
-		finish_get_kernel(thread, call);
-	else if (CUDA_COOKIE_OPERATION(call->function) == CUDA_GET_FUNCTION)
-		finish_get_function(thread, call);
+	else if (is_getter(call->function))
+		finish_getter(thread, call);
 	else
 		finish_device(thread, call);
 }
@@ -324,9 +305,15 @@ static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 		leave_profiler(thread, regs, function, now_ns);
 		return;
 	}
+	if (thread && leaves_getter(thread, CALL_SP_AT_RETURN(regs), function)) {
+		thread->ended_ns = now_ns;
+		end_getter(thread, PT_REGS_RC(regs));
+		return;
+	}
 	call = thread ? call_end(&thread->open, regs, function, &dead) : NULL;
 	if (!call) {
 		if (!is_operation_of(event_operations, function) &&
+		    !(counts_launches && CUDA_LAUNCHES_KERNEL(CUDA_COOKIE_OPERATION(function))) &&
 		    (!thread || !call_encloses(&thread->open, regs)))
 			ACCOUNT(unmatched, 1);
 		return;
@@ -354,6 +341,11 @@ static __always_inline void cuda_leave_at_exit(struct pt_regs *regs, __u64 cooki
 		call = call_end_at(&thread->profiler, CALL_SP(regs), thread->cookie, &dead);
 		if (call)
 			end_profiler(thread, call, regs, now_ns);
+		return;
+	}
+	if (leaves_getter(thread, CALL_SP(regs), thread->cookie)) {
+		thread->ended_ns = now_ns;
+		end_getter(thread, PT_REGS_RC(regs));
 		return;
 	}
 	call = call_end_at(&thread->open, CALL_SP(regs), thread->cookie, &dead);

@@ -59,9 +59,8 @@ enum cuda_record_type {
 	CUDA_RECORD_LAUNCH,
 	CUDA_RECORD_GRAPH,
 	CUDA_RECORD_WAIT,
-	CUDA_RECORD_ELAPSED,	   /* the time between two events, as the GPU measured it */
-	CUDA_RECORD_UNRETURNED,	   /* a thread ended inside a call */
-	CUDA_RECORD_UNSEEN_LAUNCH, /* as LAUNCH, but sent when it began: cuda/sampling.bpf.h */
+	CUDA_RECORD_ELAPSED,	/* the time between two events, as the GPU measured it */
+	CUDA_RECORD_UNRETURNED, /* a thread ended inside a call */
 	/* Either */
 	CUDA_RECORD_FAILED, /* a call that returned an error, and did nothing */
 	/* Traces ring */
@@ -268,6 +267,8 @@ enum cuda_live_space {
 			       * that were made before `born_ns` */
 	CUDA_LIVE_POOLS,      /* (another table) memory pool -> where its memory is */
 	CUDA_LIVE_ENDED,      /* (another table) 0 -> the process that ended */
+	CUDA_LIVE_LAUNCHED,   /* (another table) driver's handle -> the kernel that the runtime
+			       * launches by it */
 	/* (another table) To the number of a capture: */
 	CUDA_LIVE_STREAMS,	  /* of a stream that captures */
 	CUDA_LIVE_THREAD_STREAMS, /* thread id -> of its own default stream */
@@ -327,15 +328,61 @@ struct cuda_live_process {
 			     * kinds from there on */
 	__u64 captures;	    /* that began and did not end */
 	__u64 graph_losses; /* records about its graphs that were lost: what they hold is unknown */
+	__u64 epoch;	    /* how often it has unloaded kernels */
+	__u64 counted;	    /* its entries in the table of counted launches */
+	__u64 even_launches; /* that did, of each thread's first ones */
+	__u64 odd_launches; /* by the runtime, that did not make exactly one launch of the driver */
+	__u64 odd_driver_launches; /* by the driver, that made another one */
 };
-WIRE_SIZE(struct cuda_live_process, 64 + 8 * CUDA_MAX_DEVICES + 32);
+WIRE_SIZE(struct cuda_live_process, 64 + 8 * CUDA_MAX_DEVICES + 72);
 
-/* Of a process that has turns in which its launches of kernels are seen, until it ends. */
-struct cuda_turns {
-	__u64 detached_ns;   /* in its last pause: of launches from before, the end may be unseen */
-	__u64 seen_since_ns; /* all are seen from then on; 0: it has turns now */
+/* Of a process whose launches of kernels are not all seen from their entry to their return, or were
+ * not, until it ends. */
+struct cuda_sight {
+	__u64 detached_ns;   /* the last time: of launches from before, the end may be unseen */
+	__u64 seen_since_ns; /* all are seen or counted from then on; 0: it has turns now */
 };
-WIRE_SIZE(struct cuda_turns, 16);
+WIRE_SIZE(struct cuda_sight, 16);
+
+/* Links to launches are exchanged. Those of the driver: for links of this kind; 0: nothing is
+ * exchanged. */
+#define CUDA_EXCHANGE_WAY 7
+#define CUDA_TO_ENDS	  1
+#define CUDA_TO_COUNTING  2
+#define CUDA_TO_OWN	  3 /* counting, in one process each */
+#define CUDA_TO_NONE	  4 /* links of the runtime are taken off */
+
+/* Where a process has the code of a runtime whose launches have no probe: what calls the driver
+ * from there may be inside of one. */
+struct cuda_runtime_code {
+	__u64 start;
+	__u64 end;
+};
+WIRE_SIZE(struct cuda_runtime_code, 16);
+
+/* The table of launches that are counted where they enter the driver, without a record each. Only
+ * the BPF programs add to it, and only the exporter removes entries: of processes that have ended.
+ */
+struct cuda_launch_key {
+	__u64 since_ns;
+	__u64 kernel; /* the driver's handle, or what the runtime was given; 0: too many for entries
+		       * of their own */
+	__u32 tgid;
+	__s32 device; /* as in a record's head */
+	__u32 grid[3];
+	__u32 block[3];
+	__u64 epoch; /* the process's */
+};
+WIRE_SIZE(struct cuda_launch_key, 56);
+
+struct cuda_launch_count {
+	__u64 launches;
+	__u64 first_ns; /* when the first of them was counted */
+};
+WIRE_SIZE(struct cuda_launch_count, 16);
+
+#define CUDA_MAX_COUNTED	    32768 /* entries, */
+#define CUDA_MAX_COUNTED_OF_PROCESS 2048  /* and of one process */
 
 /* The captures of all processes. While none lasts, no call looks for its stream. */
 struct cuda_captures {

@@ -118,6 +118,8 @@
 	  ADDRESS(1) | ON_STACK)                                                                   \
 	F(cuLaunchKernelEx, cuLaunchKernelEx, LAUNCH_CONFIG, 0, ADDRESS(2) | SOURCE(1))            \
 	F(cuLaunchKernelEx_ptsz, cuLaunchKernelEx, LAUNCH_CONFIG, 0, ADDRESS(2) | SOURCE(1))       \
+	F(cuModuleUnload, cuModuleUnload, UNLOAD, 0, 0)                                            \
+	F(cuLibraryUnload, cuLibraryUnload, UNLOAD, 0, 0)                                          \
 	F(cuStreamBeginCapture_v2, cuStreamBeginCapture, BEGIN_CAPTURE, 0, STREAM(1))              \
 	F(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture, BEGIN_CAPTURE, 0, STREAM(1))         \
 	F(cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph, BEGIN_CAPTURE, 0,              \

@@ -52,6 +52,7 @@
 	OPERATION(GET_KERNEL, STATE)	 /* ADDRESS to put a handle, SOURCE: what it stands for */ \
 	OPERATION(GET_FUNCTION, STATE)	 /* ADDRESS to put a handle, SOURCE: the kernel's name */  \
 	OPERATION(REGISTER, STATE)	 /* 2: host function, 4: the kernel's name */              \
+	OPERATION(UNLOAD, STATE)	 /* of kernels: their handles may be given again */        \
 	OPERATION(ELAPSED, CALL)	 /* ADDRESS to put a float: milliseconds */                \
 	OPERATION(BEGIN_CAPTURE, GRAPH)	 /* STREAM, ADDRESS: the graph to capture into */          \
 	OPERATION(END_CAPTURE, GRAPH)	 /* STREAM, ADDRESS to put a graph */                      \
@@ -121,6 +122,10 @@ enum cuda_node_parameters {
  * probe. */
 #define CUDA_EXITS     (1ULL << 59)
 #define CUDA_OF_DRIVER (1ULL << 60)
+/* Set when attaching to launches at their entry only (cuda/counted_launches.bpf.h); the second, if
+ * the link is of one process. */
+#define CUDA_AT_ENTRY (1ULL << 22)
+#define CUDA_OF_ONE   (1ULL << 23)
 
 /* The functions of the runtime and the driver: symbol, the name that errors are shown under,
  * operation, variant, positions. The _ptsz and _ptds symbols are what programs call that were
@@ -170,7 +175,7 @@ enum cuda_operation {
 	((function) + (operation) * (1ULL << 16) + (variant) * (1ULL << 24) + (positions) +        \
 	 CUDA_PHASE(operation, positions) * (1ULL << 61))
 #define CUDA_COOKIE_FUNCTION(cookie)	((__u16)(cookie))
-#define CUDA_COOKIE_OPERATION(cookie)	((__u8)((cookie) >> 16))
+#define CUDA_COOKIE_OPERATION(cookie)	((__u8)((cookie) >> 16 & 63))
 #define CUDA_COOKIE_VARIANT(cookie)	((__u8)((cookie) >> 24))
 #define CUDA_COOKIE_PHASE(cookie)	((__u8)((cookie) >> 61)) /* enum host_phase */
 #define CUDA_COOKIE_SLOT(cookie, field) (((cookie) >> (field)) & 15)

@@ -4,7 +4,7 @@
 #ifndef GPUSNOOP_CUDA_LAST_CALLS_BPF_H
 #define GPUSNOOP_CUDA_LAST_CALLS_BPF_H
 
-#include "bpf/cuda/calls.bpf.h"
+#include "bpf/cuda/counted_launches.bpf.h"
 #include "bpf/lib/open_calls.bpf.h"
 
 _Static_assert(CUDA_TRACED_FUNCTIONS <= LAST_CALL_FUNCTIONS, "a function is bits of a word");
@@ -60,6 +60,10 @@ static __always_inline void note_last_call(struct task_struct *task)
 
 static __always_inline void end_thread(struct task_struct *task)
 {
+	struct thread *thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
+
+	if (thread)
+		drop_cut_off(thread);
 	note_last_call(task);
 	forget_thread(task);
 }

@@ -70,12 +70,13 @@ static __always_inline void publish(struct host_account *account)
 }
 
 /* The open call, which ended at thread->ended_ns, was a submission or a wait. */
-static __always_inline void begin_gap(struct host_account *account, const struct thread *thread)
+static __always_inline void begin_gap(struct host_account *account, struct thread *thread)
 {
 	struct launch_gap *gap = &account->gap;
 	__u64 drain = drain_of(account, &thread->open.call[0]);
 	bool is_other = drain != gap->drain;
 
+	thread->gap_is_known = 1;
 	gap->since_ns = thread->ended_ns;
 	gap->calls_ns = 0;
 	gap->drain = drain;
@@ -251,7 +252,7 @@ static __always_inline void end_gap(struct thread *thread)
 		return;
 	}
 	/* Where not all launches are seen, this may not be the one that ends the gap. */
-	if (!submits(call) || !account->gap.number ||
+	if (!submits(call) || !account->gap.number || !thread->gap_is_known ||
 	    may_have_unseen(thread, account->gap.since_ns)) {
 		begin_gap(account, thread);
 		return;
@@ -265,6 +266,39 @@ static __always_inline void end_gap(struct thread *thread)
 	explain_gap(account);
 	if (send_gaps)
 		send_gap(account, call);
+}
+
+/* A launch whose end is not seen, as it is counted at its entry. It ends a gap whose begin was
+ * seen. The time after it is no gap that is known, until the next submission or wait ends. */
+static __always_inline void end_gap_at_entry(struct thread *thread, const struct call *call)
+{
+	struct host_account *account;
+
+	if (!thread->gap_is_known && call->started_ns - thread->published_ns < PUBLISH_NS)
+		return;
+	account = bpf_task_storage_get(&cuda_times, bpf_get_current_task_btf(), NULL, 0);
+	if (!account)
+		return;
+	if (thread->gap_is_known && account->gap.number &&
+	    !may_have_unseen(thread, account->gap.since_ns)) {
+		use_device(account, thread);
+		measure_gap(account, call->started_ns);
+		count_gap(account);
+		if (account->ended.ns >= gap_min_ns) {
+			explain_gap(account);
+			if (send_gaps)
+				send_gap(account, call);
+		}
+	}
+	thread->gap_is_known = 0;
+	account->gap.since_ns = call->started_ns;
+	account->gap.drain = HOST_DRAIN_none;
+	account->gap.calls_ns = 0;
+	account->gap.function = CUDA_COOKIE_FUNCTION(call->function);
+	*(volatile __u64 *)&account->gap.number += 1;
+	barrier();
+	publish(account);
+	thread->published_ns = call->started_ns;
 }
 
 #endif

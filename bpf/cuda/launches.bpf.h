@@ -70,4 +70,59 @@ static __always_inline void finish_get_function(struct thread *thread, const str
 	ACCOUNT(events, 1);
 }
 
+static __always_inline bool is_getter(__u64 cookie)
+{
+	return CUDA_COOKIE_OPERATION(cookie) == CUDA_GET_KERNEL ||
+	       CUDA_COOKIE_OPERATION(cookie) == CUDA_GET_FUNCTION;
+}
+
+static __always_inline void finish_getter(struct thread *thread, const struct call *call)
+{
+	if (CUDA_COOKIE_OPERATION(call->function) == CUDA_GET_KERNEL)
+		finish_get_kernel(thread, call);
+	else
+		finish_get_function(thread, call);
+}
+
+/* ---- inside of other calls ---- */
+
+/* The first launch of a kernel gets its handles, inside of the runtime's call. The handles are
+ * needed where the runtime's launches have no probe. Non-zero: its return is of no interest. */
+static __always_inline long enter_getter(struct thread *thread, struct pt_regs *regs)
+{
+	struct call *call;
+
+	if (!counts_launches || !is_getter(thread->cookie))
+		return 1;
+	if (thread->getter.depth) {
+		if (!call_drop_dead(bpf_get_current_task_btf(), &thread->getter, regs))
+			return 1;
+		ACCOUNT(stale, 1);
+	}
+	call = call_begin(&thread->getter, regs, thread->cookie);
+	if (!call)
+		return 1;
+	ACCOUNT(entered, 1);
+	call_start(call);
+	return !!(call->function & CUDA_EXITS);
+}
+
+/* Is the call that ends the open getter? */
+static __always_inline bool leaves_getter(const struct thread *thread, __u64 sp, __u64 function)
+{
+	const struct call *call = &thread->getter.call[0];
+
+	return thread->getter.depth && call->sp == sp && call->function == function;
+}
+
+static __always_inline void end_getter(struct thread *thread, __s32 result)
+{
+	thread->getter.depth = 0;
+	thread->result = result;
+	if (result)
+		ACCOUNT(events, 1);
+	else
+		finish_getter(thread, &thread->getter.call[0]);
+}
+
 #endif

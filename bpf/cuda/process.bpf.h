@@ -53,49 +53,43 @@ struct {
 
 struct process_filter cuda_filter SEC(".maps");
 
-/* Are the launches of some processes seen in turns? */
-const volatile bool has_turns = false;
+/* May launches be counted at the driver's entry alone, or be seen in turns? */
+const volatile bool counts_launches = false;
 
-/* These processes, which the exporter enters. */
+/* The processes of which that is so, or was. The exporter enters them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, 16384);
 	__type(key, __u32);
-	__type(value, struct cuda_turns);
-} cuda_in_turns SEC(".maps");
+	__type(value, struct cuda_sight);
+} cuda_sights SEC(".maps");
+
+/* An exchange of the links to launches of the driver: its number, and CUDA_EXCHANGE_WAY. */
+__u64 launch_exchange;
 
 /* May launches of the thread's process since then be unseen? */
 static __always_inline bool may_have_unseen(const struct thread *thread, __u64 since_ns)
 {
-	const struct cuda_turns *turns;
+	const struct cuda_sight *sight;
 
-	if (!has_turns)
+	if (!counts_launches)
 		return false;
-	turns = bpf_map_lookup_elem(&cuda_in_turns, &thread->tgid);
-	return turns && (!turns->seen_since_ns || since_ns < turns->seen_since_ns);
+	sight = bpf_map_lookup_elem(&cuda_sights, &thread->tgid);
+	return sight && (!sight->seen_since_ns || since_ns < sight->seen_since_ns);
 }
 
 /* Is the thread's open call a launch whose end was not seen, as it was detached from meanwhile? */
 static __always_inline bool is_cut_off(const struct thread *thread)
 {
 	const struct call *call = &thread->open.call[0];
-	const struct cuda_turns *turns;
+	const struct cuda_sight *sight;
 
-	if (!has_turns || !thread->open.depth ||
+	if (!counts_launches || !thread->open.depth ||
 	    !CUDA_LAUNCHES_KERNEL(CUDA_COOKIE_OPERATION(call->function)))
 		return false;
-	turns = bpf_map_lookup_elem(&cuda_in_turns, &thread->tgid);
-	return turns && call->started_ns < turns->detached_ns;
-}
-
-/* It does not enclose what the thread calls now. */
-static __always_inline void drop_cut_off(struct thread *thread)
-{
-	if (!is_cut_off(thread))
-		return;
-	ACCOUNT(stale, 1);
-	thread->open.depth = 0;
+	sight = bpf_map_lookup_elem(&cuda_sights, &thread->tgid);
+	return sight && call->started_ns < sight->detached_ns;
 }
 
 static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, __u32 tgid,

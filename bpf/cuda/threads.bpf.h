@@ -33,11 +33,12 @@ struct in_calls {
 	__u64 ns[HOST_PHASE_SLOTS]; /* by enum host_phase */
 };
 
-/* A launch by the runtime whose end no probe sees: bpf/cuda/sampling.bpf.h. */
-struct unseen_launch {
-	__u64 sp; /* where its return address lies; 0: there is none that may still be open */
-	__u64 returns_to;
-	__u64 function; /* the attach cookie */
+/* The driver's handles by which the runtime has launched its kernels. */
+#define LAUNCHED_KERNELS 32
+
+struct launched_kernel {
+	__u64 handle;
+	__u64 kernel;
 };
 
 struct thread {
@@ -46,10 +47,19 @@ struct thread {
 	__u64 since_ns;		    /* the process's; 0: not known yet */
 	__u64 lease;		    /* calls left */
 	struct in_calls in_calls;
-	__u64 cost_ns; /* that its process does not have yet */
-	struct unseen_launch unseen;
-	__u32 to_leave_unseen; /* launches, until the next one that is seen to end */
-	__u32 to_see;	       /* launches, since one of them failed or was left */
+	__u64 cost_ns;		  /* that its process does not have yet */
+	struct call_stack getter; /* the open call that gets a kernel's handle, inside of `open` */
+	__u64 counted_ns;	  /* when its last launch was counted at its entry */
+	__u64 seen_by_new;	  /* the exchange in which the new link's program saw its launch */
+	struct launched_kernel launched[LAUNCHED_KERNELS];
+	struct cuda_launch_key launch; /* of the launch that is counted; its epoch stays */
+	__u64 unloads;		       /* of all processes, when the epoch was read */
+	__u32 inner_launches;	       /* of the driver, inside of the open call */
+	__u32 checked_launches;	       /* that made one launch of the driver; not more than those */
+	__u32 unused;
+	__u32 gap_is_known; /* the end of its last submission or wait was seen */
+	__u64 published_ns; /* its last counted launch, for other threads */
+	__u64 launch_ns;    /* what its last launches took that were seen to end */
 	struct choice chosen;
 	struct choice pushed[PUSHED_CONTEXTS];
 	__u64 pushes;

@@ -193,13 +193,13 @@ Slot Family::handle_of(Index entry) {
     return Slot{first};
 }
 
-void Family::observe(Slot slot, std::uint64_t value) {
+void Family::observe(Slot slot, std::uint64_t value, std::uint64_t times) {
     const auto &bounds = description_->bounds;
     // A bucket holds the values up to and including its bound.
     const auto bucket = std::ranges::lower_bound(bounds, value) - bounds.begin();
     std::uint64_t *values = &values_[cell(slot)];
-    values[bucket]++;
-    values[bounds.size() + 1] += value;
+    values[bucket] += times;
+    values[bounds.size() + 1] += value * times;
 }
 
 void Family::set_exemplar(Slot slot, Exemplar exemplar) {

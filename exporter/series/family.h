@@ -93,7 +93,7 @@ public:
     Slot slot(Owner owner, const LabelValues &values);
 
     void add(Slot slot, std::uint64_t amount) { values_[cell(slot)] += amount; }
-    void observe(Slot slot, std::uint64_t value);
+    void observe(Slot slot, std::uint64_t value, std::uint64_t times = 1);
     // For histograms: adds values that were counted elsewhere, in a snapshot's form: one count per
     // bucket, and then their sum.
     void observe_all(Slot slot, std::span<const std::uint64_t> counts);

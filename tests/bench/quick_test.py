@@ -42,7 +42,7 @@ ROWS = {
     "NVIDIA's libraries": [""],
     "First calls lost": ["the driver's library, on the node | this", "a copy of the runtime alone | this"],
 }
-BARS = ["launch-bound loop with max_overhead: 5%", "gpusnoop_overhead_seconds_total over actual overhead of the launch-bound loop, exporter, session", "over empty, session", "sampled launches, nop5 entry: over empty, session" if ENTRY == "nop5" else "over empty, session", "over bpftrace, latency histograms", "over funclatency", "over bpftrace, live allocations",
+BARS = ["launch-bound loop in the default configuration", "gpusnoop_overhead_seconds_total over actual overhead of the launch-bound loop, exporter, session", "over empty, session", "launches counted, driver's entry", "over bpftrace, latency histograms", "over funclatency", "over bpftrace, live allocations",
         "consumer at 1M events/s, 8 traced processes", "consumer at 1M events/s, 64 traced processes",
         "events lost at 1M events/s", "events lost at 4M events/s", "start to all attached", "new library copy opened to attached",
         "SIGTERM to exit", "resident memory", "kernel memory of BPF maps",

@@ -41,8 +41,6 @@
     X(cuMemAddressFree)                   \
     X(cuMemSetAccess)                     \
     X(cuModuleLoadData)                   \
-    X(cuModuleUnload)                     \
     X(cuLibraryLoadData)                  \
-    X(cuLibraryUnload)                    \
     X(cuGetErrorName)                     \
     X(cuGetProcAddress_v2)

@@ -32,12 +32,12 @@ VARIANTS = {
     "no_functions": NO_FUNCTIONS,
     "no_torch_functions": "functions: {groups: {torch: {enabled: false}}}\n",
     "no_host": NO_HOST,
-    "sampled": NO_HOST + "cuda: {launches: {durations: sampled}}\n",
     "cuda_only": NO_FUNCTIONS + NO_HOST,
-    "limited": "cuda: {max_overhead: 5%}\n",
-    "limited_multi": "".join(f"{probe}: {{attach: multi}}\n" for probe in ("torch", "functions"))
-                     + "cuda: {attach: multi, max_overhead: 5%}\n",
-    "driver_only": NO_FUNCTIONS + NO_HOST + 'cuda: {libraries: ["libcuda.so*"]}\n',
+    # Every launch from its start to its end, whatever it costs.
+    "full": "cuda: {max_overhead: 0}\n",
+    "full_multi": "".join(f"{probe}: {{attach: multi}}\n" for probe in ("torch", "functions"))
+                  + "cuda: {attach: multi, max_overhead: 0}\n",
+    "driver_only": NO_FUNCTIONS + NO_HOST + 'cuda: {max_overhead: 0, libraries: ["libcuda.so*"]}\n',
 }
 
 

@@ -200,7 +200,7 @@ double check_shapes(const Page &page, const std::map<truth::LaunchKey, std::uint
     return threads;
 }
 
-void check_launches(const Page &page, const Account &account, const Labels &of) {
+void check_launches(const Page &page, const Account &account, const Labels &of, Launches seen) {
     const Labels by_calls = with(of, "via", "stream");
     const Labels by_graphs = with(of, "via", "graph");
     if (account.all_listed) {
@@ -212,7 +212,7 @@ void check_launches(const Page &page, const Account &account, const Labels &of) 
           number(account.all_launches));
     CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", by_graphs) ==
           number(account.all_launches_by_graphs));
-    if (!page.has("gpusnoop_launch_sampling_info", {{"sampled", "true"}})) {
+    if (seen == Launches::to_their_end) {
         CHECK(page.sum("gpusnoop_cuda_kernel_launch_duration_seconds_count", of) ==
               number(account.all_launches));
     }
@@ -261,10 +261,10 @@ void check_elapsed(const Page &page, const truth::TruthSnapshot &truth, const La
           number(truth.elapsed_invalid));
 }
 
-void check_account(const Page &page, const Account &account, const Labels &of) {
+void check_account(const Page &page, const Account &account, const Labels &of, Launches seen) {
     check_memory(page, account, of);
     check_copies(page, account, of);
-    check_launches(page, account, of);
+    check_launches(page, account, of, seen);
 }
 
 void check_outstanding(const Page &page, const Account &account, const Labels &of) {
@@ -288,9 +288,10 @@ bool may_skip_tracepoint_programs() {
 
 }  // namespace
 
-void check_counters_of(const Page &page, const truth::TruthSnapshot &truth, const Labels &of) {
+void check_counters_of(const Page &page, const truth::TruthSnapshot &truth, const Labels &of,
+                       Launches seen) {
     const Account all = account_of_all(truth);
-    check_account(page, all, of);
+    check_account(page, all, of, seen);
     check_copy_histograms(page, all, of);
     check_captured(page, truth, of);
     check_elapsed(page, truth, of);
@@ -298,12 +299,12 @@ void check_counters_of(const Page &page, const truth::TruthSnapshot &truth, cons
 }
 
 void check_counters(const Page &page, const truth::TruthSnapshot &truth, const std::string &comm,
-                    const GpuLabels &gpus) {
+                    const GpuLabels &gpus, Launches seen) {
     const Labels of = {{"comm", comm}};
-    check_counters_of(page, truth, of);
+    check_counters_of(page, truth, of, seen);
     for (std::size_t device = 0; device < gpus.size(); device++) {
         INFO("device " << device << ", gpu " << gpus[device]);
-        check_account(page, account_of(truth, device), with(of, "gpu", gpus[device]));
+        check_account(page, account_of(truth, device), with(of, "gpu", gpus[device]), seen);
     }
 }
 

@@ -14,13 +14,18 @@ namespace harness {
 // compared: every number is the sum over all devices.
 using GpuLabels = std::vector<std::string>;
 
+// How the exporter sees launches: those that are counted where they enter the driver have no
+// duration, and failed ones are not known to have failed.
+enum class Launches { to_their_end, counted };
+
 // Checks every counter of the CUDA families for the processes of this comm: allocations and frees
 // by kind of memory, copies by kind and mode, memsets, launches by kernel and shape, graph
 // launches, errors by function and name.
 void check_counters(const Page &page, const truth::TruthSnapshot &truth, const std::string &comm,
-                    const GpuLabels &gpus = {});
+                    const GpuLabels &gpus = {}, Launches seen = Launches::to_their_end);
 // The same for the processes that have these labels.
-void check_counters_of(const Page &page, const truth::TruthSnapshot &truth, const Labels &of);
+void check_counters_of(const Page &page, const truth::TruthSnapshot &truth, const Labels &of,
+                       Launches seen = Launches::to_their_end);
 
 // The memory that the page must show as outstanding, for one running process.
 void check_outstanding(const Page &page, const truth::TruthSnapshot &truth,

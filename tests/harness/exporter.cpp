@@ -49,6 +49,30 @@ std::vector<std::string> attach_modes(std::vector<std::string> of) {
     return of;
 }
 
+namespace {
+
+// Unless the configuration says what the probes may cost: then the test is about that.
+void see_launches_to_their_end(std::string &config) {
+    if (config.find("max_overhead:") != std::string::npos) {
+        return;
+    }
+    const std::string setting = "max_overhead: 0";
+    const std::string block = "cuda:";
+    const std::size_t at = ("\n" + config).find("\n" + block);
+    if (at == std::string::npos) {
+        config += block + " {" + setting + "}\n";
+        return;
+    }
+    const std::size_t after = at + block.size();
+    if (config.compare(after, 2, " {") == 0) {
+        config.insert(after + 2, setting + (config.compare(after + 2, 1, "}") == 0 ? "" : ", "));
+    } else {
+        config.insert(after, "\n  " + setting);
+    }
+}
+
+}  // namespace
+
 void require_bpf() {
     if (::geteuid() != 0) {
         missing("root");
@@ -78,6 +102,7 @@ void Exporter::configure(const std::string &config) const {
     // attaching to each library is for the tests that are about that. Kernel-side probes
     // meet every process of the machine, and some are for guests only.
     std::string text = config;
+    see_launches_to_their_end(text);
     // The host probes are one block, in one line.
     const std::string block_begin = "host: {";
     const auto block_at = config.find(block_begin);

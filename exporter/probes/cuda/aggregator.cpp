@@ -107,8 +107,6 @@ bool CudaAggregator::take_calls_record(std::span<const std::byte> bytes) {
     switch (type_of(bytes)) {
         case CUDA_RECORD_LAUNCH:
             return hand_to(launches_, &CudaLaunches::on_launch, bytes);
-        case CUDA_RECORD_UNSEEN_LAUNCH:
-            return hand_to(launches_, &CudaLaunches::on_unseen_launch, bytes);
         case CUDA_RECORD_COPY:
             return take_copy(bytes);
         case CUDA_RECORD_SET:
@@ -126,6 +124,16 @@ bool CudaAggregator::take_calls_record(std::span<const std::byte> bytes) {
         default:
             return false;
     }
+}
+
+// A process's own record is written before its launches are counted.
+bool CudaAggregator::on_counted_launches(const cuda_launch_key &key,
+                                         const cuda_launch_count &count) {
+    Process *const process = processes_.table().find({key.tgid, key.since_ns});
+    if (process != nullptr) {
+        launches_.on_counted(*process, key, count);
+    }
+    return process != nullptr;
 }
 
 bool CudaAggregator::take_copy(std::span<const std::byte> bytes) {
@@ -229,6 +237,7 @@ void CudaAggregator::leave_out_earlier_cost(Process &process, std::uint64_t cost
 void CudaAggregator::end(Process &process, nanoseconds at, bool is_incomplete) {
     if (!process.ended) {
         process.ended = at;
+        any_ended_ = true;
         memory_.ended(process, is_incomplete);
     }
 }
@@ -295,9 +304,6 @@ std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
     add_memory_gauges(gauges, processes_.table(), now, settings_.sites);
     CudaCopies::add_gauges(gauges, processes_.table(), settings_.stream_label);
     processes_.add_gauges(gauges, settings_.gpus);
-    if (const auto launch_every = callbacks_.launch_every()) {
-        CudaLaunches::add_gauges(gauges, *launch_every);
-    }
     // Each page has its own gauges, so this is the largest number folded on any one page.
     for (const auto &[family, folded] : gauges.folded()) {
         std::uint64_t &most = folded_gauges_[family];

@@ -62,6 +62,15 @@ public:
     void on_calls_record(std::span<const std::byte> bytes) {
         undecodable_ += take_calls_record(bytes) ? 0 : 1;
     }
+    // An entry of the kernel's table of counted launches. False: its process is not known.
+    bool on_counted_launches(const cuda_launch_key &key, const cuda_launch_count &count);
+    [[nodiscard]] bool has_ended(const ProcessKey &key) const {
+        const Process *const process = processes_.table().find(key);
+        return process == nullptr || process->ended;
+    }
+    // Whether a process has ended since the last call of take_ended().
+    [[nodiscard]] bool any_ended() const { return any_ended_; }
+    bool take_ended() { return std::exchange(any_ended_, false); }
     void on_kernel_name(const symbols::CudaKernelReply &answer) {
         launches_.on_kernel_name(answer);
     }
@@ -161,6 +170,7 @@ private:
     std::map<std::string, std::uint64_t> folded_gauges_;
     std::vector<UnreturnedCall> unreturned_;
     std::uint64_t undecodable_ = 0;
+    bool any_ended_ = false;
 };
 
 }  // namespace gpusnoop::probes

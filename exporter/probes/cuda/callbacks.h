@@ -35,9 +35,6 @@ struct CudaCallbacks {
     std::function<bool(const Process &)> has_all_calls = [](const Process &) { return true; };
     // Does a running process have a profiler that uses CUPTI?
     std::function<bool(const ProcessKey &)> has_profiler = [](const ProcessKey &) { return false; };
-    // Of a thread's launches, each such one has a duration; 0: all have.
-    // Nothing while the programs are not loaded.
-    std::function<std::optional<std::uint32_t>()> launch_every = [] { return std::nullopt; };
     CostOf cost_of = [](const auto &) { return 0; };
     OverheadLimitsPtr overhead{};
     // How long a process's launches were not seen, because it cost more than it may.

@@ -1,6 +1,7 @@
 #include "exporter/probes/cuda/consumer.h"
 
 #include <utility>
+#include <vector>
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/counters.h"
@@ -9,6 +10,13 @@
 namespace gpusnoop::probes {
 
 using std::chrono::nanoseconds;
+
+namespace {
+
+// Of the launches that were counted in the kernel, besides for each page.
+constexpr std::chrono::milliseconds between_readings{250};
+
+}  // namespace
 
 Result<std::unique_ptr<CudaConsumer>> CudaConsumer::start(const CudaPrograms &programs,
                                                           CudaAggregator &aggregator,
@@ -32,21 +40,64 @@ CudaConsumer::CudaConsumer(const CudaPrograms &programs, CudaAggregator &aggrega
       rescan_interval_(rescan_interval),
       names_(std::move(names)),
       tables_(programs.tables()),
-      rings_(std::move(rings)) {}
+      rings_(std::move(rings)) {
+    // With pins, an earlier exporter has shown these.
+    std::vector<cuda_launch_key> earlier;
+    (void)tables_.for_each_launch(
+        [&](const cuda_launch_key &key, const cuda_launch_count &) { earlier.push_back(key); });
+    tables_.forget_launches(earlier);
+}
 
 void CudaConsumer::drain() {
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
     drain_rings(rings_.mark(now));
+    if (aggregator_.any_ended() || now - read_launches_ > between_readings) {
+        read_launches();
+    }
     reconcile();
     if (now - looked_for_losses_ > std::chrono::milliseconds(200)) {
         looked_for_losses_ = now;
         read_table_if_due();
     }
-    if (now - tidied_ > std::chrono::seconds(1)) {
+    // Not while the last launches of a process that has ended are still to be read.
+    if (now - tidied_ > std::chrono::seconds(1) && !aggregator_.any_ended()) {
         tidied_ = now;
         aggregator_.tidy(now);
     }
     rescan(now);
+}
+
+void CudaConsumer::read_launches() {
+    read_launches_ = now_on(CLOCK_MONOTONIC);
+    (void)aggregator_.take_ended();
+    if (!programs_.has_counted()) {
+        return;
+    }
+    struct Entry {
+        cuda_launch_key key;
+        cuda_launch_count count;
+        bool is_last;  // its process had ended, so it counts no more
+    };
+    std::vector<Entry> entries;
+    const auto read =
+        tables_.for_each_launch([&](const cuda_launch_key &key, const cuda_launch_count &count) {
+            const ProcessKey process{key.tgid, key.since_ns};
+            entries.push_back(
+                {key, count, aggregator_.has_ended(process) && !tables_.is_running(process)});
+        });
+    if (!read) {
+        log::warn("cannot read the table of counted launches", {{"reason", read.error().message}});
+    }
+    // What their kernels are called was sent before they were counted.
+    drain_rings(rings_.mark(now_on(CLOCK_MONOTONIC)));
+    std::vector<cuda_launch_key> last;
+    for (const Entry &entry : entries) {
+        (void)aggregator_.on_counted_launches(entry.key, entry.count);
+        if (entry.is_last) {
+            last.push_back(entry.key);
+        }
+    }
+    tables_.forget_launches(last);
 }
 
 void CudaConsumer::drain_rings(const CudaRings::Mark &end) {

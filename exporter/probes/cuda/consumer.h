@@ -26,6 +26,8 @@ public:
                                                        std::chrono::nanoseconds rescan_interval);
 
     void drain();
+    // Launches that the kernel's table has counted.
+    void read_launches();
 
     // For the aggregator's callbacks.
     [[nodiscard]] CudaRings &rings() { return rings_; }
@@ -59,6 +61,7 @@ private:
     };
     std::optional<Reading> reading_;
     // When each was last done.
+    std::chrono::nanoseconds read_launches_{};
     std::chrono::nanoseconds looked_for_losses_{};
     std::chrono::nanoseconds tidied_{};
     std::chrono::nanoseconds rescanned_{};

@@ -210,18 +210,6 @@ CopyGauges make_copy_gauges(series::FamilySet &set, bool by_stream) {
     };
 }
 
-LaunchGauges make_launch_gauges(series::FamilySet &set) {
-    return {
-        .sampling_info = set.add(
-            {.name = "gpusnoop_launch_sampling_info",
-             .help = "1. sampled=\"true\": durations and errors of kernel launches are those of "
-                     "one in `every` launches of each thread (cuda.launches in config.yaml); all "
-                     "launches are counted.",
-             .type = Type::gauge,
-             .labels = {{"sampled", true}, {"every", true}}}),
-    };
-}
-
 ProcessGauges make_process_gauges(series::FamilySet &set) {
     return {
         .process_info = set.gauge(
@@ -248,7 +236,6 @@ ProcessGauges make_process_gauges(series::FamilySet &set) {
 void make_cuda_gauges(series::FamilySet &set) {
     (void)make_memory_gauges(set);
     (void)make_copy_gauges(set, false);
-    (void)make_launch_gauges(set);
     (void)make_process_gauges(set);
 }
 

@@ -74,10 +74,6 @@ struct CopyGauges {
     series::Family &in_flight;
 };
 
-struct LaunchGauges {
-    series::Family &sampling_info;  // of the exporter: no process labels
-};
-
 struct ProcessGauges {
     series::Family &process_info;
     series::Family &gpu_info;  // of the node: no process labels
@@ -85,7 +81,6 @@ struct ProcessGauges {
 
 MemoryGauges make_memory_gauges(series::FamilySet &set);
 CopyGauges make_copy_gauges(series::FamilySet &set, bool by_stream);
-LaunchGauges make_launch_gauges(series::FamilySet &set);
 ProcessGauges make_process_gauges(series::FamilySet &set);
 void make_cuda_gauges(series::FamilySet &set);
 

@@ -87,6 +87,9 @@ public:
     }
     void drain() override;
     std::vector<series::FamilySnapshot> report() override {
+        if (consumer_) {
+            consumer_->read_launches();
+        }
         return aggregator_.report(now_on(CLOCK_MONOTONIC));
     }
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
@@ -186,49 +189,46 @@ void CudaProbe::keep_or_find_script(Process &process) const {
 }
 
 CudaCallbacks CudaProbe::callbacks() {
-    return {
-        .catch_up = [this] { consumer_->rings().drain_lifecycle(); },
-        .remember_executable =
-            [this](const symbols::Executable &executable) {
-                consumer_->names().remember(executable);
-            },
-        .ask_for_kernel =
-            [this](symbols::CudaKernelRequest request) {
-                consumer_->names().ask_for_kernel(std::move(request), consumer_->tables());
-            },
-        .ask_for_site =
-            [this](std::uint64_t ticket, const Process &process, const Site &site) {
-                consumer_->names().ask_for_site(ticket, process.key.tgid,
-                                                process.executable.code_start, site,
-                                                consumer_->tables());
-            },
-        .forget_stack = [this](std::int32_t stack) { consumer_->tables().forget_stack(stack); },
-        .describe =
-            [this](Process &process) {
-                describe(process, gpus_);
-                keep_or_find_script(process);
-                if (config_.endings != ebpf::Endings::exits) {
-                    sandboxes_.look(process);
-                }
-                process.is_complete = has_all_calls(process);
-            },
-        .has_all_calls = [this](const Process &process) { return has_all_calls(process); },
-        .has_profiler =
-            [this](const ProcessKey &key) { return consumer_->tables().has_profiler(key); },
-        .launch_every =
-            [this] { return programs_ ? std::optional(programs_->launch_every()) : std::nullopt; },
-        .cost_of =
-            [this](const ProcessKey &key) {
-                return cost_in<cuda_live_process>(consumer_->tables().processes(), key);
-            },
-        .overhead = overhead_,
-        .unseen_of =
-            [this](const ProcessKey &key) {
-                return governor_ ? governor_->unseen(key) : nanoseconds(0);
-            },
-        .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
-        .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
-        .left_unfreed = [this](const auto &end) { targets_->gpu_process_ended(end); }};
+    return {.catch_up = [this] { consumer_->rings().drain_lifecycle(); },
+            .remember_executable =
+                [this](const symbols::Executable &executable) {
+                    consumer_->names().remember(executable);
+                },
+            .ask_for_kernel =
+                [this](symbols::CudaKernelRequest request) {
+                    consumer_->names().ask_for_kernel(std::move(request), consumer_->tables());
+                },
+            .ask_for_site =
+                [this](std::uint64_t ticket, const Process &process, const Site &site) {
+                    consumer_->names().ask_for_site(ticket, process.key.tgid,
+                                                    process.executable.code_start, site,
+                                                    consumer_->tables());
+                },
+            .forget_stack = [this](std::int32_t stack) { consumer_->tables().forget_stack(stack); },
+            .describe =
+                [this](Process &process) {
+                    describe(process, gpus_);
+                    keep_or_find_script(process);
+                    if (config_.endings != ebpf::Endings::exits) {
+                        sandboxes_.look(process);
+                    }
+                    process.is_complete = has_all_calls(process);
+                },
+            .has_all_calls = [this](const Process &process) { return has_all_calls(process); },
+            .has_profiler =
+                [this](const ProcessKey &key) { return consumer_->tables().has_profiler(key); },
+            .cost_of =
+                [this](const ProcessKey &key) {
+                    return cost_in<cuda_live_process>(consumer_->tables().processes(), key);
+                },
+            .overhead = overhead_,
+            .unseen_of =
+                [this](const ProcessKey &key) {
+                    return governor_ ? governor_->unseen(key) : nanoseconds(0);
+                },
+            .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
+            .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
+            .left_unfreed = [this](const auto &end) { targets_->gpu_process_ended(end); }};
 }
 
 Result<> CudaProbe::start() {
@@ -293,18 +293,18 @@ bool CudaProbe::may_have_ended(const open_call_record &record) const {
 }
 
 void CudaProbe::govern() {
-    if (!features_.attaches_to_one(programs_->mode())) {
-        log::warn(
-            "cuda.max_overhead is without effect: this kernel cannot attach to one process "
-            "in this mode (Linux 6.10 can)",
+    const bool can_pause = features_.attaches_to_one(programs_->mode());
+    if (!can_pause) {
+        log::info(
+            "cuda.max_overhead is only kept as far as counting launches keeps it: this kernel "
+            "cannot attach to one process in this mode (Linux 6.10 can)",
             {{"probe", "cuda"}, {"mode", to_string(programs_->mode())}});
-        return;
     }
     launch_probes_.emplace(*programs_);
     governor_ = std::make_unique<LaunchGovernor>(
         config_.max_overhead,
-        LaunchGovernor::Maps{programs_->tables().processes, programs_->in_turns_map()}, costs_,
-        *launch_probes_);
+        LaunchGovernor::Maps{programs_->tables().processes, programs_->sights_map()}, costs_,
+        *programs_, *launch_probes_, can_pause);
 }
 
 void CudaProbe::drain() {

@@ -13,7 +13,6 @@
 #include "exporter/base/text.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/probes/cuda/sampling.h"
 
 namespace gpusnoop::probes {
 
@@ -38,6 +37,8 @@ void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
     size(skeleton.maps.cuda_live, config.max_live_allocations);
     size(skeleton.maps.cuda_registered, config.max_registered_kernels);
     size(skeleton.maps.cuda_capturing, bpf_map__max_entries(skeleton.maps.cuda_capturing));
+    size(skeleton.maps.cuda_launches,
+         config.max_overhead > 0 ? bpf_map__max_entries(skeleton.maps.cuda_launches) : 1);
     size(skeleton.maps.cuda_times_past, max_processes_past);
     size(skeleton.maps.cuda_dev_times, max_processes_past);
     bpf_map__set_max_entries(skeleton.maps.cuda_stacks,
@@ -81,8 +82,7 @@ void apply_settings(cuda_bpf &skeleton, const CudaConfig &config) {
         bpf_map__set_autocreate(map, config.follow);
     }
     choose_times(skeleton, config);
-    skeleton.rodata->has_turns = config.max_overhead > 0;
-    bpf_map__set_autocreate(skeleton.maps.cuda_in_turns, config.max_overhead > 0);
+    skeleton.rodata->counts_launches = config.max_overhead > 0;
 }
 
 void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
@@ -94,11 +94,9 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
          {maps.cuda_lifecycle, maps.cuda_mem_events, maps.cuda_events, maps.cuda_account,
           maps.cuda_threads, maps.cuda_procs, maps.cuda_filter, maps.cuda_live, maps.cuda_stacks,
           maps.cuda_contexts, maps.cuda_pools, maps.cuda_registered, maps.cuda_ended,
-          maps.cuda_captures, maps.cuda_capturing}) {
+          maps.cuda_captures, maps.cuda_capturing, maps.cuda_sights, maps.cuda_runtimes,
+          maps.cuda_launches}) {
         pin(map);
-    }
-    if (skeleton.rodata->has_turns) {
-        pin(maps.cuda_in_turns);
     }
     if (skeleton.rodata->follow) {
         std::ranges::for_each(maps_of_followed(skeleton), pin);
@@ -128,9 +126,8 @@ std::string generation_of(AttachMode mode, const CudaConfig &config) {
          {layout_of_pins, static_cast<std::uint32_t>(mode), config.allocation_ring_bytes,
           config.call_ring_bytes, config.max_live_allocations, config.max_registered_kernels,
           config.max_call_stacks, config.max_calls_per_second, config.call_stacks ? 1U : 0U,
-          launch_sampling(config, mode).every, config.max_overhead > 0 ? 1U : 0U,
-          config.follow ? 1U : 0U, config.keep_times ? 1U : 0U, config.send_gaps ? 1U : 0U,
-          static_cast<std::uint32_t>(config.gap_min.count()),
+          config.max_overhead > 0 ? 1U : 0U, config.follow ? 1U : 0U, config.keep_times ? 1U : 0U,
+          config.send_gaps ? 1U : 0U, static_cast<std::uint32_t>(config.gap_min.count()),
           static_cast<std::uint32_t>(config.endings),
           static_cast<std::uint32_t>(config.unreturned_after.count())}) {
         mix(&number, sizeof(number));

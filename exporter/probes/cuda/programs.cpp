@@ -11,6 +11,7 @@
 #include <set>
 #include <string_view>
 
+#include "bpf/cuda/functions.h"
 #include "cuda.skel.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
@@ -23,7 +24,6 @@
 #include "exporter/probes/cuda/forwarding.h"
 #include "exporter/probes/cuda/functions.h"
 #include "exporter/probes/cuda/program_settings.h"
-#include "exporter/probes/cuda/sampling.h"
 #include "exporter/probes/frame/entry_points.h"
 #include "exporter/symbols/elf/elf_file.h"
 
@@ -101,10 +101,23 @@ void log_refused(const discovery::Library &library,
     }
 }
 
+// Counting has no return, so a session's way to attach is that of `multi`.
+ebpf::CallPrograms choose_counting(const bpf_object *object, AttachMode mode, bool wanted) {
+    const bool is_perf = mode == AttachMode::perf;
+    bpf_program *const multi = ebpf::find_program(object, "count");
+    bpf_program *const perf = ebpf::find_program(object, "perf_count");
+    ebpf::load_if(multi, wanted && !is_perf);
+    ebpf::load_if(perf, wanted && is_perf);
+    return {.mode = is_perf ? AttachMode::perf : AttachMode::multi,
+            .enter = is_perf ? perf : multi,
+            .leave = nullptr};
+}
+
 }  // namespace
 
-CudaPrograms::CudaPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls)
-    : loaded_(std::move(loaded)), calls_(calls) {}
+CudaPrograms::CudaPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls,
+                           ebpf::CallPrograms counting)
+    : loaded_(std::move(loaded)), calls_(calls), counting_(counting) {}
 CudaPrograms::~CudaPrograms() = default;
 
 int CudaPrograms::lifecycle_ring() const {
@@ -129,12 +142,29 @@ int CudaPrograms::threads_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.cuda_threads);
 }
 
-std::uint32_t CudaPrograms::launch_every() const {
-    return loaded_->skeleton->rodata->launch_every;
+int CudaPrograms::sights_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.cuda_sights);
 }
 
-int CudaPrograms::in_turns_map() const {
-    return bpf_map__fd(loaded_->skeleton->maps.cuda_in_turns);
+int CudaPrograms::runtimes_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.cuda_runtimes);
+}
+
+void CudaPrograms::begin_exchange(LaunchLinks to) {
+    const std::uint64_t way = to == LaunchLinks::ends       ? CUDA_TO_ENDS
+                              : to == LaunchLinks::counting ? CUDA_TO_COUNTING
+                              : to == LaunchLinks::own      ? CUDA_TO_OWN
+                                                            : CUDA_TO_NONE;
+    exchanges_++;
+    loaded_->skeleton->bss->launch_exchange = exchanges_ * (CUDA_EXCHANGE_WAY + 1) + way;
+}
+
+void CudaPrograms::end_exchange() {
+    loaded_->skeleton->bss->launch_exchange = exchanges_ * (CUDA_EXCHANGE_WAY + 1);
+}
+
+bool CudaPrograms::has_counted() const {
+    return loaded_->skeleton->bss->has_counted;
 }
 
 int CudaPrograms::process_filter() const {
@@ -157,16 +187,29 @@ TimeMaps CudaPrograms::time_maps() const {
 
 CudaTables::Maps CudaPrograms::tables() const {
     const auto &maps = loaded_->skeleton->maps;
-    return {
-        bpf_map__fd(maps.cuda_live),      bpf_map__fd(maps.cuda_procs),
-        bpf_map__fd(maps.cuda_stacks),    bpf_map__fd(maps.cuda_registered),
-        bpf_map__fd(maps.cuda_contexts),  bpf_map__fd(maps.cuda_ended),
-        bpf_map__fd(maps.cuda_capturing), bpf_program__fd(loaded_->skeleton->progs.cuda_end_map)};
+    return {bpf_map__fd(maps.cuda_live),
+            bpf_map__fd(maps.cuda_procs),
+            bpf_map__fd(maps.cuda_stacks),
+            bpf_map__fd(maps.cuda_registered),
+            bpf_map__fd(maps.cuda_contexts),
+            bpf_map__fd(maps.cuda_ended),
+            bpf_map__fd(maps.cuda_capturing),
+            bpf_map__fd(maps.cuda_launches),
+            bpf_program__fd(loaded_->skeleton->progs.cuda_end_map)};
 }
 
 void CudaPrograms::set_costs(const ebpf::ProbeCosts &costs) {
-    if (const auto known = costs.find(calls_.mode); known != costs.end()) {
-        loaded_->skeleton->bss->costs = known->second;
+    const auto known = costs.find(calls_.mode);
+    if (known == costs.end()) {
+        return;
+    }
+    const probe_costs &cost = known->second;
+    loaded_->skeleton->bss->costs = cost;
+    // A launch by the runtime makes one of the driver, whose return only a session leaves out.
+    const double endings = calls_.mode == AttachMode::session ? 1 : 2;
+    const double counted = static_cast<double>(cost.entry) + cost.record;
+    if (counted > 0) {
+        cost_of_ends_ = (counted + cost.entry + endings * cost.ending) / counted;
     }
 }
 
@@ -196,11 +239,9 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     auto &programs = loaded->skeleton->progs;
     const ebpf::CallPrograms calls = ebpf::choose_call_programs(
         loaded->skeleton->obj, mode, config.endings == ebpf::Endings::exits);
+    const ebpf::CallPrograms counting =
+        choose_counting(loaded->skeleton->obj, mode, config.max_overhead > 0);
     apply_settings(*loaded->skeleton, config);
-    // A trace shows the end of each call.
-    const LaunchSampling sampling =
-        tracing == nullptr ? launch_sampling(config, mode) : LaunchSampling{};
-    loaded->skeleton->rodata->launch_every = sampling.every;
     set_up_tracing(*loaded->skeleton, tracing);
     auto pins_opened = open_pins(mode, config);
     if (!pins_opened) {
@@ -242,11 +283,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
         }
         loaded->tracepoints.push_back(std::move(*link));
     }
-    if (!sampling.obstacle.empty()) {
-        log::warn("the durations of all launches are taken, and not of a sample",
-                  {{"probe", "cuda"}, {"reason", std::string(sampling.obstacle)}});
-    }
-    return std::unique_ptr<CudaPrograms>(new CudaPrograms(std::move(loaded), calls));
+    return std::unique_ptr<CudaPrograms>(new CudaPrograms(std::move(loaded), calls, counting));
 }
 
 tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
@@ -309,6 +346,19 @@ Result<ebpf::UprobeSet> CudaPrograms::attach_again(int file_fd, const Places &pl
     ebpf::CallPrograms calls = calls_;
     calls.only_tgid = tgid ? static_cast<int>(*tgid) : -1;
     return ebpf::UprobeSet::attach(calls, file_fd, places.points, places.exits);
+}
+
+Result<ebpf::UprobeSet> CudaPrograms::attach_counting(int file_fd,
+                                                      std::vector<ebpf::AttachPoint> launches,
+                                                      std::optional<std::uint32_t> tgid) const {
+    ebpf::CallPrograms programs = counting_;
+    programs.only_tgid = tgid ? static_cast<int>(*tgid) : -1;
+    for (ebpf::AttachPoint &launch : launches) {
+        launch.cookie &= ~CUDA_EXITS;
+        launch.cookie |= CUDA_AT_ENTRY | (tgid ? CUDA_OF_ONE : 0);
+        launch.entry_only = true;
+    }
+    return ebpf::UprobeSet::attach(programs, file_fd, launches);
 }
 
 CudaPins *CudaPrograms::pins() const {

@@ -1,6 +1,8 @@
 // The CUDA probe's BPF side: loading it, and attaching it to libraries.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,6 +30,14 @@ namespace gpusnoop::probes {
 
 // The reason why a library without any of the functions is not attached to.
 inline constexpr const char *no_symbols = "no_symbols";
+
+// How a file is attached to for its launches.
+enum class LaunchLinks : std::uint8_t {
+    none,
+    ends,      // at both ends
+    counting,  // of the driver: only where they enter it
+    own,       // the same, with a link for each process
+};
 
 class CudaPrograms {
 public:
@@ -65,8 +75,21 @@ public:
                                                        std::optional<std::uint32_t> tgid) const;
 
     [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
-    // Of a thread's launches, each such one is seen to end; 0: all are.
-    [[nodiscard]] std::uint32_t launch_every() const;
+    // Places where launches enter the driver, for programs that only count them there; in one
+    // process or in all.
+    [[nodiscard]] Result<ebpf::UprobeSet> attach_counting(int file_fd,
+                                                          std::vector<ebpf::AttachPoint> launches,
+                                                          std::optional<std::uint32_t> tgid) const;
+    // In between, links to launches are taken off, so that returns may not be seen; and links of
+    // another kind may be attached to those of the driver: the programs of the new ones see to each
+    // launch, once. For one thread at a time. `to`: for the driver only, else `none`.
+    void begin_exchange(LaunchLinks to);
+    void end_exchange();
+    // Whether any launch was ever counted so.
+    [[nodiscard]] bool has_counted() const;
+    // What a launch costs that is seen to its end, over one that is counted where it enters the
+    // driver; 1 while the costs are not known. For any thread.
+    [[nodiscard]] double cost_of_ends() const { return cost_of_ends_; }
     // From now on the programs add up what they cost. For any thread.
     void set_costs(const ebpf::ProbeCosts &costs);
     [[nodiscard]] int lifecycle_ring() const;
@@ -80,8 +103,10 @@ public:
     [[nodiscard]] int threads_map() const;
     [[nodiscard]] CudaTables::Maps tables() const;
     [[nodiscard]] int process_filter() const;
-    // The processes whose launches are seen in turns.
-    [[nodiscard]] int in_turns_map() const;
+    // The processes whose launches are not all seen to their end.
+    [[nodiscard]] int sights_map() const;
+    // By process, the code of runtimes whose launches have no probe.
+    [[nodiscard]] int runtimes_map() const;
     // If the configuration says `follow`.
     [[nodiscard]] FollowMaps follow_maps() const;
     // If the configuration says `keep_times`.
@@ -92,13 +117,17 @@ public:
 
 private:
     struct Loaded;
-    CudaPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls);
+    CudaPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls,
+                 ebpf::CallPrograms counting);
     static Result<std::unique_ptr<CudaPrograms>> load_as(ebpf::AttachMode mode,
                                                          const CudaConfig &config,
                                                          const CudaTracing *tracing);
 
     std::unique_ptr<Loaded> loaded_;
     ebpf::CallPrograms calls_;
+    ebpf::CallPrograms counting_;
+    std::uint64_t exchanges_ = 0;
+    std::atomic<double> cost_of_ends_ = 1;
 };
 
 }  // namespace gpusnoop::probes

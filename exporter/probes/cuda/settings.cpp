@@ -10,16 +10,6 @@ namespace gpusnoop::probes {
 
 using namespace std::chrono_literals;
 
-namespace {
-
-void read_launches(config::Section launches, CudaConfig::Launches &value) {
-    launches.choice("durations", value.durations, durations_names);
-    launches.integer("every", value.every, 2, 1'000'000);
-    launches.finish();
-}
-
-}  // namespace
-
 void read_cuda(config::Section cuda, config::Config &config) {
     CudaConfig value;
     cuda.boolean("enabled", value.enabled);
@@ -27,11 +17,7 @@ void read_cuda(config::Section cuda, config::Config &config) {
     cuda.choice("attach", value.attach, ebpf::attach_names);
     cuda.choice("endings", value.endings, ebpf::endings_names);
     cuda.integer("max_calls_per_second", value.max_calls_per_second, 0, 1'000'000'000);
-    read_launches(cuda.section("launches"), value.launches);
     cuda.percent("max_overhead", value.max_overhead, 50);
-    if (value.max_overhead > 0 && value.launches.durations == Durations::sampled) {
-        cuda.reject("max_overhead", "cannot be combined with launches.durations: sampled");
-    }
     cuda.ring_bytes("allocation_ring_bytes", value.allocation_ring_bytes);
     cuda.ring_bytes("call_ring_bytes", value.call_ring_bytes);
     cuda.duration("drain_interval", value.drain_interval, 1ms, 1s);

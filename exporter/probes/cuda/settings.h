@@ -22,11 +22,6 @@ enum class Pin {
 inline constexpr std::pair<std::string_view, Pin> pin_names[] = {
     {"auto", Pin::automatic}, {"true", Pin::always}, {"false", Pin::never}};
 
-// Of which launches durations and errors are taken.
-enum class Durations { all, sampled };
-inline constexpr std::pair<std::string_view, Durations> durations_names[] = {
-    {"all", Durations::all}, {"sampled", Durations::sampled}};
-
 struct CudaConfig {
     bool enabled = true;
     // Globs that match file names, not paths.
@@ -36,13 +31,8 @@ struct CudaConfig {
     ebpf::Endings endings = ebpf::Endings::automatic;
     // Per process, copies and launches only; 0 is no limit.
     std::uint32_t max_calls_per_second = 2'000'000;
-    struct Launches {
-        Durations durations = Durations::all;
-        std::uint32_t every = 16;  // of a thread's, if they are sampled
-        bool operator==(const Launches &) const = default;
-    } launches;
-    // Of one CPU, in percent, per process; 0 is no limit.
-    std::uint32_t max_overhead = 0;
+    // Of one CPU, in percent, per process; 0 is no limit, and all launches are seen to their end.
+    std::uint32_t max_overhead = 3;
     // Powers of two, in bytes.
     std::uint32_t allocation_ring_bytes = 4U << 20U;
     std::uint32_t call_ring_bytes = 8U << 20U;

@@ -86,6 +86,16 @@ void launch_from_passing_module(Everything &all, Stream stream) {
     all.make(DRIVER(cuModuleUnload), module);
 }
 
+// The same of a library.
+void load_passing_library(Everything &all) {
+    const char *image = "another image";
+    standin::Library library = nullptr;
+    if (all.make(DRIVER(cuLibraryLoadData), &library, static_cast<const void *>(image), nullptr,
+                 nullptr, 0U, nullptr, nullptr, 0U) == kSuccess) {
+        all.make(DRIVER(cuLibraryUnload), library);
+    }
+}
+
 void launch_graph(Everything &all, const DriverState &state,
                   const Named<standin::GraphExec, Stream> &function) {
     if (all.make(function, state.graph, any_stream(all, state)) == kSuccess) {
@@ -115,6 +125,7 @@ void add_driver_launches(Everything &all, const DriverState &state) {
     add([=, &all, &state] { launch_config(all, state, DRIVER(cuLaunchKernelEx), stream()); });
     add([=, &all, &state] { launch_config(all, state, DRIVER(cuLaunchKernelEx_ptsz), stream()); });
     add([=, &all] { launch_from_passing_module(all, stream()); });
+    add([&all] { load_passing_library(all); });
     add([&all, &state] { launch_graph(all, state, DRIVER(cuGraphLaunch)); });
     add([&all, &state] { launch_graph(all, state, DRIVER(cuGraphLaunch_ptsz)); });
     add([&all, &state] {

@@ -1,7 +1,8 @@
-// launcher [long N] [--name NAME] [--wait-for-file FILE]: launches kernels as fast as it can, and
-// frees and allocates device memory after each 5000th. With "long", each Nth launch takes a
-// second and a half. SIGUSR1 makes it slow, then idle, then slow again and so on. Prints "slow" or
-// "idle" when it is that.
+// launcher [long N | paced N] [--name NAME] [--wait-for-file FILE]: launches kernels as fast as it
+// can, and frees and allocates device memory after each 5000th. With "long", each Nth launch takes
+// a second and a half; with "paced", it rests a millisecond after each Nth. SIGUSR1 makes it slow,
+// then idle, then slow again and so on; SIGUSR2 makes it fast. Prints "slow", "idle" or "fast" when
+// it becomes that.
 
 #include "workload/kernels.h"
 #include "workload/options.h"
@@ -22,6 +23,7 @@ namespace {
 constexpr unsigned kLaunchesABlock = 5000;
 constexpr std::chrono::milliseconds kPause{2};
 constexpr std::chrono::milliseconds kLong{1500};
+constexpr std::chrono::milliseconds kRest{1};
 
 enum Pace { kFast, kSlow, kIdle };
 std::atomic<int> g_pace{kFast};
@@ -52,13 +54,23 @@ void next_pace(int) {
     g_pace = g_pace == kSlow ? kIdle : kSlow;
 }
 
+void be_fast(int) {
+    g_pace = kFast;
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
     unsigned long_one = 0;  // no launch
-    if (argc > 2 && std::string_view(argv[1]) == "long") {
-        long_one = static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10));
-        standin_set_hook(in_call, nullptr);
+    unsigned paced = 0;
+    if (argc > 2 && (std::string_view(argv[1]) == "long" || std::string_view(argv[1]) == "paced")) {
+        const auto number = static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10));
+        if (std::string_view(argv[1]) == "long") {
+            long_one = number;
+            standin_set_hook(in_call, nullptr);
+        } else {
+            paced = number;
+        }
         argv[2] = argv[0];
         argv += 2;
         argc -= 2;
@@ -68,6 +80,7 @@ int main(int argc, char **argv) {
         g_pace = kSlow;
     }
     std::signal(SIGUSR1, next_pace);
+    std::signal(SIGUSR2, be_fast);
     demo::watch_stop_signals();
     demo::prepare(options);
     int said = kFast;
@@ -75,7 +88,7 @@ int main(int argc, char **argv) {
     for (unsigned launched = 0; !demo::stop_requested();) {
         const int pace = g_pace;
         if (pace != said) {
-            std::puts(pace == kSlow ? "slow" : "idle");
+            std::puts(pace == kSlow ? "slow" : pace == kIdle ? "idle" : "fast");
             std::fflush(stdout);
             said = pace;
         }
@@ -84,6 +97,9 @@ int main(int argc, char **argv) {
         }
         if (pace == kIdle) {
             continue;
+        }
+        if (paced != 0 && launched % paced == paced - 1) {
+            std::this_thread::sleep_for(kRest);
         }
         g_takes_long = long_one != 0 && (launched + 1) % long_one == 0;
         demo::launch({1, 1, 1}, {32, 1, 1}, saxpy, 1, 2.0F, static_cast<float *>(block),

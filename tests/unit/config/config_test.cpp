@@ -248,8 +248,6 @@ TEST_CASE("a mistake is reported with its place, its key and what to do") {
         {"cuda: {max_overhead: 05%}",
          R"(c.yaml:1:22: cuda.max_overhead: "05%" begins with 0, by which many readers of YAML take it )"
          "for octal: leave that out"},
-        {"cuda: {max_overhead: 5%, launches: {durations: sampled}}",
-         "c.yaml:1:22: cuda.max_overhead: cannot be combined with launches.durations: sampled"},
         {"cuda: {call_ring_bytes: 5000}",
          "c.yaml:1:25: cuda.call_ring_bytes: must be a power of two, is 5000"},
         {"cuda: {call_ring_bytes: 2KiB}",

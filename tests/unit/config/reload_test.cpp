@@ -55,7 +55,6 @@ std::optional<Config> changed(const std::string &key, const Config &defaults) {
                                 "20ms",
                                 "json",
                                 "all",
-                                "sampled",
                                 "perf",
                                 "kmsg",
                                 "exits",

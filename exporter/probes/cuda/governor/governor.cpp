@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/log.h"
@@ -18,10 +19,12 @@ using std::chrono::nanoseconds;
 
 namespace {
 
-constexpr std::chrono::milliseconds interval{200};
+constexpr std::chrono::milliseconds interval{100};
 // Of an ended process, for the aggregator, which hears of its end by a record.
 constexpr std::chrono::minutes state_kept_for{1};
 constexpr std::size_t max_processes = 65'536;
+// While the libraries of a process are attached to, its launches are not seen in the driver.
+constexpr unsigned many_odd_looks = 5;
 
 std::string percent_text(double percent) {
     return std::to_string(static_cast<int>(percent + 0.5)) + "%";
@@ -30,16 +33,18 @@ std::string percent_text(double percent) {
 }  // namespace
 
 LaunchGovernor::LaunchGovernor(std::uint32_t percent, Maps maps, CostTablesPtr others,
-                               LaunchProbes &probes)
+                               const CudaPrograms &programs, LaunchProbes &probes, bool can_pause)
     : percent_(percent),
       maps_(maps),
       others_(std::move(others)),
+      programs_(programs),
       probes_(probes),
+      can_pause_(can_pause),
       started_(now_on(CLOCK_MONOTONIC)) {
     // With pins, it may have the processes of an earlier exporter.
     std::uint32_t tgid = 0;
-    while (bpf_map_get_next_key(maps_.in_turns, nullptr, &tgid) == 0 &&
-           bpf_map_delete_elem(maps_.in_turns, &tgid) == 0) {
+    while (bpf_map_get_next_key(maps_.sights, nullptr, &tgid) == 0 &&
+           bpf_map_delete_elem(maps_.sights, &tgid) == 0) {
     }
     thread_ = std::jthread([this](const std::stop_token &stop) { run(stop); });
 }
@@ -55,10 +60,12 @@ void LaunchGovernor::run(const std::stop_token &stop) {
 }
 
 void LaunchGovernor::look(nanoseconds now) {
-    std::map<ProcessKey, nanoseconds> running;  // what the probe has cost each
+    std::map<ProcessKey, Costs> running;
     const auto read = ebpf::for_each_lookup<std::uint32_t, cuda_live_process>(
         maps_.processes, max_processes, [&](std::uint32_t tgid, const cuda_live_process &process) {
-            running.emplace(ProcessKey{tgid, process.since_ns}, process.cost_ns);
+            running.emplace(ProcessKey{tgid, process.since_ns},
+                            Costs{nanoseconds(process.cost_ns), process.even_launches,
+                                  process.odd_launches, process.odd_driver_launches});
         });
     if (!read) {
         return;  // the next time
@@ -69,10 +76,19 @@ void LaunchGovernor::look(nanoseconds now) {
             end(key, state, now);
         }
     }
-    for (const auto &[key, own] : running) {
+    for (const auto &[key, costs] : running) {
         const nanoseconds others = others_->cost_of(key.tgid);
-        State &state = state_of(key, now, own, others);
-        apply(key, state, state.budget.note(now, own + others));
+        decide(key, state_of(key, now, costs, others), now, costs, others);
+    }
+    if (const LaunchProbes::Wanted now_wanted = wanted(); now_wanted != applied_) {
+        apply(now_wanted);
+        applied_ = now_wanted;
+    }
+    for (auto &[key, state] : states_) {
+        if (std::exchange(state.turns_end, false) && !state.ended) {
+            log::info("the kernel launches of a process are all seen again",
+                      {{"probe", "cuda"}, {"pid", key.tgid}});
+        }
     }
     const std::lock_guard lock(mutex_);
     std::erase_if(states_, [&](const auto &entry) {
@@ -81,48 +97,43 @@ void LaunchGovernor::look(nanoseconds now) {
 }
 
 LaunchGovernor::State &LaunchGovernor::state_of(const ProcessKey &process, nanoseconds now,
-                                                nanoseconds cost, nanoseconds others) {
+                                                const Costs &costs, nanoseconds others) {
     auto found = states_.find(process);
     if (found == states_.end()) {
         const nanoseconds since(process.since_ns);
         // With pins, it can have been traced before this exporter.
-        const CostBudget budget = since < started_ ? CostBudget(percent_, now, cost + others)
-                                                   : CostBudget(percent_, since, others);
+        const bool is_older = since < started_;
+        const LaunchMeter meter(is_older ? now : since, is_older ? costs.own : nanoseconds(0));
+        const CostBudget budget = is_older ? CostBudget(percent_, now, costs.own + others)
+                                           : CostBudget(percent_, since, others);
         const std::lock_guard lock(mutex_);
-        found = states_.emplace(process, budget).first;
+        found = states_.emplace(process, State(meter, budget)).first;
     }
     return found->second;
 }
 
-void LaunchGovernor::say(const ProcessKey &process, const State &state, nanoseconds seen_since) {
-    const cuda_turns turns{.detached_ns = static_cast<std::uint64_t>(state.detached_at.count()),
-                           .seen_since_ns = static_cast<std::uint64_t>(seen_since.count())};
-    (void)bpf_map_update_elem(maps_.in_turns, &process.tgid, &turns, BPF_ANY);
-}
-
-void LaunchGovernor::pause(const ProcessKey &process, State &state) {
-    const auto paused_at = probes_.set(process.tgid, Sight::out_of_turn);
-    {
-        const std::lock_guard lock(mutex_);
-        state.paused_at = paused_at;
-        state.detached_at = now_on(CLOCK_MONOTONIC);
+void LaunchGovernor::decide(const ProcessKey &process, State &state, nanoseconds now,
+                            const Costs &costs, nanoseconds others) {
+    const std::uint64_t odd = costs.odd_launches + costs.odd_driver_launches;
+    state.odd_looks = std::exchange(state.odd_launches, odd) < odd ? state.odd_looks + 1 : 0;
+    state.has_odd_driver = costs.odd_driver_launches > 0;
+    if (state.odd_looks >= many_odd_looks && !std::exchange(state.is_odd, true)) {
+        log::info(
+            "launches of a process do not each make one launch of the driver's: they are all seen "
+            "to their end",
+            {{"probe", "cuda"}, {"pid", process.tgid}});
     }
-    say(process, state, nanoseconds(0));
-}
-
-void LaunchGovernor::resume(const ProcessKey &process, State &state) {
-    (void)probes_.set(process.tgid, Sight::in_turn);
-    const std::lock_guard lock(mutex_);
-    if (state.paused_at) {
-        state.unseen += now_on(CLOCK_MONOTONIC) - *state.paused_at;
-        state.paused_at.reset();
-    }
-}
-
-void LaunchGovernor::apply(const ProcessKey &process, State &state, bool is_seen) {
-    const bool in_turns = state.budget.is_in_turns();
+    // Before, it must be known that each of its launches is one of the driver's.
+    const bool can_count = costs.even_launches > 0 && state.odd_looks == 0 && !state.is_odd;
+    const bool is_within = state.budget.note(now, costs.own + others);
+    // In a pause, it pays nothing for its launches.
+    const bool is_dear = state.meter.note(now, costs.own, programs_.cost_of_ends()) ||
+                         (can_pause_ && state.budget.is_in_turns());
+    state.is_counted = is_dear && (can_count || state.is_counted);
+    state.is_to_be_seen = is_within || !state.is_counted || !can_pause_;
+    const bool in_turns = state.is_counted && can_pause_ && state.budget.is_in_turns();
+    state.turns_end = state.was_in_turns && !in_turns;
     if (in_turns && !state.was_in_turns) {
-        say(process, state, nanoseconds(0));
         log::info(
             "the probes cost a process more than cuda.max_overhead: from now on, its kernel "
             "launches are seen in turns of a second",
@@ -130,24 +141,91 @@ void LaunchGovernor::apply(const ProcessKey &process, State &state, bool is_seen
              {"pid", process.tgid},
              {"overhead", percent_text(state.budget.percent_at_begin())}});
     }
-    if (is_seen != state.is_seen) {
-        is_seen ? resume(process, state) : pause(process, state);
-        state.is_seen = is_seen;
-    }
-    if (!in_turns && state.was_in_turns) {
-        (void)probes_.set(process.tgid, Sight::always);
-        say(process, state, now_on(CLOCK_MONOTONIC));
-        log::info("the kernel launches of a process are all seen again",
-                  {{"probe", "cuda"}, {"pid", process.tgid}});
-    }
     state.was_in_turns = in_turns;
 }
 
-void LaunchGovernor::end(const ProcessKey &process, State &state, nanoseconds now) {
-    if (state.was_in_turns) {
-        (void)probes_.set(process.tgid, Sight::always);
+LaunchProbes::Wanted LaunchGovernor::wanted() const {
+    LaunchProbes::Wanted wanted;
+    for (const auto &[key, state] : states_) {
+        if (state.ended) {
+            continue;
+        }
+        if (state.is_counted) {
+            wanted.counted.insert(key.tgid);
+        }
+        if (state.is_odd) {
+            wanted.odd.insert(key.tgid);
+            wanted.driver_is_odd |= state.has_odd_driver;
+        }
+        if (state.was_in_turns) {
+            wanted.in_turns.insert(key.tgid);
+            if (!state.is_to_be_seen) {
+                wanted.paused.insert(key.tgid);
+            }
+        }
     }
-    (void)bpf_map_delete_elem(maps_.in_turns, &process.tgid);
+    if (wanted.driver_is_odd) {
+        wanted.counted.clear();
+        wanted.in_turns.clear();
+        wanted.paused.clear();
+    }
+    return wanted;
+}
+
+void LaunchGovernor::apply(const LaunchProbes::Wanted &wanted) {
+    // Launches that are open now may not be seen to end, and afterwards, those that were open then.
+    const auto say_all = [this](nanoseconds detached_at) {
+        {
+            const std::lock_guard lock(mutex_);
+            detached_at_ = detached_at;
+        }
+        for (const auto &[key, state] : states_) {
+            if (!state.ended) {
+                say(key, state);
+            }
+        }
+    };
+    const nanoseconds before = now_on(CLOCK_MONOTONIC);
+    say_all(before);
+    probes_.set(wanted);
+    say_all(now_on(CLOCK_MONOTONIC));
+    note_pauses(before);
+}
+
+void LaunchGovernor::note_pauses(nanoseconds before) {
+    const nanoseconds now = now_on(CLOCK_MONOTONIC);
+    for (auto &[key, state] : states_) {
+        if (state.ended) {
+            continue;
+        }
+        const bool is_seen = probes_.is_seen(key.tgid);
+        {
+            const std::lock_guard lock(mutex_);
+            if (!is_seen && !state.paused_at) {
+                state.paused_at = before;
+            } else if (is_seen && state.paused_at) {
+                state.unseen += now - *state.paused_at;
+                state.paused_at.reset();
+            }
+            if (!is_seen || state.was_in_turns) {
+                state.seen_since = nanoseconds(0);
+            } else if (state.seen_since == nanoseconds(0)) {
+                state.seen_since = now;
+            }
+        }
+        say(key, state);
+    }
+}
+
+void LaunchGovernor::say(const ProcessKey &process, const State &state) const {
+    const cuda_sight sight{.detached_ns = static_cast<std::uint64_t>(detached_at_.count()),
+                           .seen_since_ns = static_cast<std::uint64_t>(state.seen_since.count())};
+    (void)bpf_map_update_elem(maps_.sights, &process.tgid, &sight, BPF_ANY);
+}
+
+void LaunchGovernor::end(const ProcessKey &process, State &state, nanoseconds now) {
+    (void)bpf_map_delete_elem(maps_.sights, &process.tgid);
+    (void)bpf_map_delete_elem(programs_.runtimes_map(), &process.tgid);
     const std::lock_guard lock(mutex_);
     if (state.paused_at) {
         state.unseen += now - *state.paused_at;
@@ -169,8 +247,7 @@ nanoseconds LaunchGovernor::unseen(const ProcessKey &process) const {
 
 bool LaunchGovernor::may_have_ended(const ProcessKey &process, nanoseconds began) const {
     const std::lock_guard lock(mutex_);
-    const auto found = states_.find(process);
-    return found != states_.end() && began < found->second.detached_at;
+    return states_.contains(process) && began < detached_at_;
 }
 
 }  // namespace gpusnoop::probes

@@ -1,4 +1,4 @@
-// Keeps what the probes cost a process below `cuda: {max_overhead: 5%}`.
+// Keeps what the probes cost a process below `cuda: {max_overhead: 3%}`.
 #pragma once
 
 #include <chrono>
@@ -10,23 +10,28 @@
 #include <thread>
 
 #include "exporter/probes/cuda/governor/cost_budget.h"
+#include "exporter/probes/cuda/governor/launch_meter.h"
 #include "exporter/probes/cuda/governor/launch_probes.h"
 #include "exporter/probes/frame/cost_tables.h"
 #include "exporter/probes/frame/process_identity.h"
 
 namespace gpusnoop::probes {
 
-// Counts what all probes on functions cost. A process that costs more has turns of a second, in
-// which its kernel launches are seen, and pauses, in which they are not: only without a probe does
-// a call cost nothing. All its other calls, and those about memory among them, are always seen.
+// Counts what all probes on functions cost. Where a process pays more than 1 % of a CPU, its
+// launches are counted where they enter the driver. A process that costs more than the limit even
+// then has turns of a second, in which its launches are counted, and pauses, in which they are not:
+// only without a probe does a call cost nothing. All its other calls, and those about memory among
+// them, are always seen.
 class LaunchGovernor {
 public:
     struct Maps {
         int processes;  // of the probe: its values begin with a process_entry
-        int in_turns;   // for its programs: the processes that have turns
+        int sights;     // for its programs: struct cuda_sight
     };
-    // `others`: what the other probes cost. `probes` must outlive it.
-    LaunchGovernor(std::uint32_t percent, Maps maps, CostTablesPtr others, LaunchProbes &probes);
+    // `others`: what the other probes cost. `can_pause`: a link can be of one process. All
+    // references must outlive it.
+    LaunchGovernor(std::uint32_t percent, Maps maps, CostTablesPtr others,
+                   const CudaPrograms &programs, LaunchProbes &probes, bool can_pause);
     LaunchGovernor(const LaunchGovernor &) = delete;
     LaunchGovernor &operator=(const LaunchGovernor &) = delete;
 
@@ -37,38 +42,57 @@ public:
                                       std::chrono::nanoseconds began) const;
 
 private:
+    struct Costs {
+        std::chrono::nanoseconds own;  // of the probe
+        std::uint64_t even_launches;   // these, as in struct cuda_live_process
+        std::uint64_t odd_launches;
+        std::uint64_t odd_driver_launches;
+    };
     struct State {
-        explicit State(CostBudget with) : budget(with) {}
+        State(LaunchMeter of_launches, CostBudget with) : meter(of_launches), budget(with) {}
 
+        LaunchMeter meter;
         CostBudget budget;
-        bool is_seen = true;
+        bool is_counted = false;
+        bool is_to_be_seen = true;
+        std::uint64_t odd_launches = 0;  // of both kinds, at the last look
+        unsigned odd_looks = 0;          // in a row, at which there were more
+        bool is_odd = false;
+        bool has_odd_driver = false;
         bool was_in_turns = false;
+        bool turns_end = false;             // at this look
         std::chrono::nanoseconds unseen{};  // without the present pause
         std::optional<std::chrono::nanoseconds> paused_at;
-        std::chrono::nanoseconds detached_at{};  // in the last pause
+        std::chrono::nanoseconds seen_since{1};  // all of them; see struct cuda_sight
         std::optional<std::chrono::nanoseconds> ended;
     };
     using States = std::map<ProcessKey, State>;
 
     void run(const std::stop_token &stop);
     void look(std::chrono::nanoseconds now);
-    State &state_of(const ProcessKey &process, std::chrono::nanoseconds now,
-                    std::chrono::nanoseconds cost, std::chrono::nanoseconds others);
-    void apply(const ProcessKey &process, State &state, bool is_seen);
-    void pause(const ProcessKey &process, State &state);
-    void resume(const ProcessKey &process, State &state);
+    State &state_of(const ProcessKey &process, std::chrono::nanoseconds now, const Costs &costs,
+                    std::chrono::nanoseconds others);
+    void decide(const ProcessKey &process, State &state, std::chrono::nanoseconds now,
+                const Costs &costs, std::chrono::nanoseconds others);
+    [[nodiscard]] LaunchProbes::Wanted wanted() const;
+    void apply(const LaunchProbes::Wanted &wanted);
+    void note_pauses(std::chrono::nanoseconds before);
     void end(const ProcessKey &process, State &state, std::chrono::nanoseconds now);
-    // For the programs. `seen_since`: 0 while it has turns.
-    void say(const ProcessKey &process, const State &state, std::chrono::nanoseconds seen_since);
+    // For the programs.
+    void say(const ProcessKey &process, const State &state) const;
 
     std::uint32_t percent_;
     Maps maps_;
     CostTablesPtr others_;
+    const CudaPrograms &programs_;
     LaunchProbes &probes_;
+    bool can_pause_;
     std::chrono::nanoseconds started_;
+    LaunchProbes::Wanted applied_;
     mutable std::mutex mutex_;  // of the states; only the thread changes them
     States states_;
-    std::jthread thread_;  // the last: it ends before what it uses
+    std::chrono::nanoseconds detached_at_{};  // the last time that any end was
+    std::jthread thread_;                     // the last: it ends before what it uses
 };
 
 }  // namespace gpusnoop::probes

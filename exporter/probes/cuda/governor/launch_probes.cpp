@@ -1,14 +1,16 @@
 #include "exporter/probes/cuda/governor/launch_probes.h"
 
+#include <bpf/bpf.h>
+
 #include <fcntl.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <thread>
 #include <utility>
 
+#include "bpf/cuda/cuda.h"
 #include "exporter/base/log.h"
 #include "exporter/probes/cuda/functions.h"
 #include "exporter/system/foreign_reader.h"
@@ -50,27 +52,34 @@ tl::expected<AttachedLibraries::Functions, CudaPrograms::Failure> LaunchProbes::
     const discovery::Library &library, CudaPrograms::Places places) {
     File file{.fd = Fd(::fcntl(library.file.get(), F_DUPFD_CLOEXEC, 3)),
               .places = std::move(places),
-              .is_inner = is_cuda_driver(library.name),
-              .shared = {},
+              .is_driver = is_cuda_driver(library.name),
+              .ends = {},
+              .counting = {},
               .own = {}};
     if (!file.fd) {
         return tl::unexpected(
             CudaPrograms::Failure{"attach", fail_errno("duplicate a descriptor").value()});
     }
-    auto shared = programs_.attach(library, file.places);
-    if (!shared) {
-        return tl::unexpected(shared.error());
-    }
-    const AttachedLibraries::Functions functions{shared->functions(),
-                                                 shared->expensive_functions()};
-    file.shared = std::move(*shared);
-    Surplus surplus;
+    LaunchLinks links = LaunchLinks::ends;
     {
         const std::lock_guard lock(mutex_);
-        File &added = files_.insert_or_assign(library.id, std::move(file)).first->second;
-        settle(library.id, added, surplus);
+        links = links_of(library.id, file);
     }
-    close(std::move(surplus));
+    AttachedLibraries::Functions functions{file.places.points.size(), 0};
+    if (links == LaunchLinks::ends) {
+        // This names the places that the kernel refuses.
+        auto ends = programs_.attach(library, file.places);
+        if (!ends) {
+            return tl::unexpected(ends.error());
+        }
+        functions = {ends->functions(), ends->expensive_functions()};
+        file.ends = std::move(*ends);
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        files_.insert_or_assign(library.id, std::move(file));
+    }
+    settle(library.id);
     return functions;
 }
 
@@ -78,11 +87,12 @@ void LaunchProbes::used(const ebpf::Mapping &mapping) {
     if (!mapping.is_by_process()) {
         return;
     }
-    Surplus surplus;
     {
         const std::lock_guard lock(mutex_);
         Users &users = users_[mapping.file];
-        const User user{mapping.started, mapping.execs};
+        const bool is_library = !mapping.is_program;
+        const User user{mapping.started, mapping.execs, is_library ? mapping.start : 0,
+                        is_library ? mapping.end : 0};
         const auto known = users.find(mapping.tgid);
         if (known != users.end() && known->second == user) {
             return;
@@ -91,24 +101,31 @@ void LaunchProbes::used(const ebpf::Mapping &mapping) {
         if (users.size() % many_users == 0) {
             std::erase_if(users, [](const auto &entry) { return has_ended(entry.first); });
         }
+        if (!counts_) {
+            return;  // nothing depends on who uses it
+        }
+    }
+    Surplus surplus;
+    {
+        const std::lock_guard lock(mutex_);
         const auto file = files_.find(mapping.file);
-        if (file == files_.end()) {
-            return;
-        }
         // The link of an earlier process of this number is in no process any more.
-        if (auto earlier = file->second.own.extract(mapping.tgid)) {
-            give_up(mapping.file, std::move(earlier.mapped()), surplus);
+        if (file != files_.end()) {
+            if (auto earlier = file->second.own.extract(mapping.tgid)) {
+                give_up_if(true, mapping.file, earlier.mapped(), surplus);
+            }
         }
-        settle(mapping.file, file->second, surplus);
     }
     close(std::move(surplus));
+    settle(mapping.file);
 }
 
 std::vector<UprobeSet> LaunchProbes::remove(const FileId &id) {
     const std::lock_guard lock(mutex_);
     std::vector<UprobeSet> probes;
     if (auto file = files_.extract(id)) {
-        probes.push_back(std::move(file.mapped().shared));
+        probes.push_back(std::move(file.mapped().ends));
+        probes.push_back(std::move(file.mapped().counting));
         for (auto &[tgid, own] : file.mapped().own) {
             probes.push_back(std::move(own));
         }
@@ -136,23 +153,24 @@ bool LaunchProbes::is_closing(const FileId &id) {
     return closing_.contains(id);
 }
 
-bool LaunchProbes::is_in_turns(const Users &users) const {
-    return std::ranges::any_of(in_turns_,
-                               [&](const auto &entry) { return users.contains(entry.first); });
+bool LaunchProbes::has_any(const Users &users, const std::set<std::uint32_t> &of) {
+    return std::ranges::any_of(of, [&](std::uint32_t tgid) { return users.contains(tgid); });
 }
 
-bool LaunchProbes::is_seen(std::uint32_t tgid) const {
-    const auto found = in_turns_.find(tgid);
-    return found == in_turns_.end() || found->second != Sight::out_of_turn;
-}
-
-bool LaunchProbes::is_attached(std::uint32_t tgid) const {
-    return std::ranges::any_of(files_, [&](const auto &entry) {
-        const auto &[id, file] = entry;
+bool LaunchProbes::is_seen(std::uint32_t tgid) {
+    const std::lock_guard lock(mutex_);
+    bool uses_any = false;
+    for (const auto &[id, file] : files_) {
         const auto users = users_.find(id);
-        return users != users_.end() && users->second.contains(tgid) &&
-               (!file.shared.is_empty() || file.own.contains(tgid));
-    });
+        if (users == users_.end() || !users->second.contains(tgid)) {
+            continue;
+        }
+        if (!file.ends.is_empty() || !file.counting.is_empty() || file.own.contains(tgid)) {
+            return true;
+        }
+        uses_any = true;
+    }
+    return !uses_any;
 }
 
 void LaunchProbes::warn(std::string_view what, const Error &error) {
@@ -161,80 +179,127 @@ void LaunchProbes::warn(std::string_view what, const Error &error) {
     }
 }
 
-Result<> LaunchProbes::attach_own(File &file, Users &users) {
-    for (const auto &[tgid, user] : users) {
-        if (file.own.contains(tgid) || !is_seen(tgid)) {
-            continue;
-        }
-        auto probes = programs_.attach_again(file.fd.get(), file.places, tgid);
-        if (probes) {
-            log::debug("attached to the kernel launches of one process",
-                       {{"probe", "cuda"}, {"pid", tgid}, {"functions", probes->functions()}});
-            file.own.emplace(tgid, std::move(*probes));
-        } else if (probes.error().code != ESRCH) {  // it ends
-            return tl::unexpected(probes.error());
-        }
+LaunchLinks LaunchProbes::links_of(const FileId &id, const File &file) {
+    Users &users = users_[id];
+    if (!file.is_driver) {
+        return has_any(users, wanted_.counted) && !has_any(users, wanted_.odd) ? LaunchLinks::none
+                                                                               : LaunchLinks::ends;
     }
-    return {};
+    if (!counts_) {
+        return LaunchLinks::ends;
+    }
+    if (!has_any(users, wanted_.in_turns)) {
+        return LaunchLinks::counting;
+    }
+    std::erase_if(users, [](const auto &entry) { return has_ended(entry.first); });
+    if (users.size() <= max_own) {
+        return LaunchLinks::own;
+    }
+    return has_any(users, wanted_.paused) ? LaunchLinks::none : LaunchLinks::counting;
 }
 
-Result<> LaunchProbes::attach_shared(File &file) {
-    if (!file.shared.is_empty()) {
+Result<> LaunchProbes::attach_missing(File &file, LaunchLinks links, const Users &users) {
+    if (links == LaunchLinks::ends && file.ends.is_empty()) {
+        auto ends = programs_.attach_again(file.fd.get(), file.places, std::nullopt);
+        if (!ends) {
+            return tl::unexpected(ends.error());
+        }
+        file.ends = std::move(*ends);
+        log::debug("attached to both ends of kernel launches again",
+                   {{"probe", "cuda"}, {"functions", file.ends.functions()}});
+    }
+    if (links == LaunchLinks::counting && file.counting.is_empty()) {
+        auto counting = programs_.attach_counting(file.fd.get(), file.places.points, std::nullopt);
+        if (!counting) {
+            return tl::unexpected(counting.error());
+        }
+        file.counting = std::move(*counting);
+        log::debug("attached to kernel launches where they enter the driver",
+                   {{"probe", "cuda"}, {"functions", file.counting.functions()}});
+    }
+    if (links != LaunchLinks::own) {
         return {};
     }
-    auto shared = programs_.attach_again(file.fd.get(), file.places, std::nullopt);
-    if (!shared) {
-        return tl::unexpected(shared.error());
+    for (const auto &[tgid, user] : users) {
+        if (file.own.contains(tgid) || wanted_.paused.contains(tgid)) {
+            continue;
+        }
+        auto own = programs_.attach_counting(file.fd.get(), file.places.points, tgid);
+        if (own) {
+            log::debug("attached to the kernel launches of one process",
+                       {{"probe", "cuda"}, {"pid", tgid}, {"functions", own->functions()}});
+            file.own.emplace(tgid, std::move(*own));
+        } else if (own.error().code != ESRCH) {  // it ends
+            return tl::unexpected(own.error());
+        }
     }
-    file.shared = std::move(*shared);
-    log::debug("attached to the kernel launches of all processes again",
-               {{"probe", "cuda"}, {"functions", file.shared.functions()}});
     return {};
 }
 
-void LaunchProbes::give_up(const FileId &id, UprobeSet probes, Surplus &surplus) {
-    closing_[id]++;
-    surplus.emplace_back(id, std::move(probes));
+void LaunchProbes::give_up_if(bool unwanted, const FileId &id, UprobeSet &probes,
+                              Surplus &surplus) {
+    if (unwanted && !probes.is_empty()) {
+        closing_[id]++;
+        surplus.emplace_back(id, std::exchange(probes, {}));
+    }
 }
 
-// What is missing is attached before anything is taken away.
-void LaunchProbes::settle(const FileId &id, File &file, Surplus &surplus) {
-    Users &users = users_[id];
-    bool has_own = is_in_turns(users);
-    if (has_own) {
-        std::erase_if(users, [](const auto &entry) { return has_ended(entry.first); });
-        if (const auto attached = attach_own(file, users); !attached) {
-            warn("cannot attach to the kernel launches of one process: those of all are seen",
-                 attached.error());
-            has_own = false;
+// What is missing is attached before anything is taken away. Where that fails, all stays as it is.
+void LaunchProbes::settle(const FileId &id) {
+    const std::lock_guard one_at_a_time(exchanging_);
+    Surplus surplus;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = files_.find(id);
+        if (found == files_.end()) {
+            return;
         }
-    }
-    if (!has_own) {
-        if (const auto attached = attach_shared(file); !attached) {
-            warn("cannot attach to kernel launches again: those of new processes are not counted",
+        File &file = found->second;
+        const LaunchLinks links = links_of(id, file);
+        const Users &users = users_[id];
+        programs_.begin_exchange(file.is_driver ? links : LaunchLinks::none);
+        if (const auto attached = attach_missing(file, links, users); !attached) {
+            programs_.end_exchange();
+            warn("cannot attach to kernel launches in another way: they stay as they are",
                  attached.error());
             return;
         }
-    } else if (!file.shared.is_empty()) {
-        give_up(id, std::exchange(file.shared, {}), surplus);
+        if (!file.is_driver) {
+            say_code(links == LaunchLinks::none, users);
+        }
+        give_up_if(links != LaunchLinks::ends, id, file.ends, surplus);
+        give_up_if(links != LaunchLinks::counting, id, file.counting, surplus);
+        for (auto own = file.own.begin(); own != file.own.end();) {
+            const auto one = own++;
+            if (links != LaunchLinks::own || !users.contains(one->first) ||
+                wanted_.paused.contains(one->first)) {
+                give_up_if(true, id, one->second, surplus);
+                file.own.erase(one);
+            }
+        }
     }
-    for (auto own = file.own.begin(); own != file.own.end();) {
-        const auto one = own++;
-        if (!has_own || !users.contains(one->first) || !is_seen(one->first)) {
-            give_up(id, std::move(one->second), surplus);
-            file.own.erase(one);
+    close(std::move(surplus));
+    programs_.end_exchange();
+}
+
+void LaunchProbes::say_code(bool is_unseen, const Users &users) const {
+    for (const auto &[tgid, user] : users) {
+        const cuda_runtime_code code{user.code_start, user.code_end};
+        if (is_unseen && code.start != code.end) {
+            (void)bpf_map_update_elem(programs_.runtimes_map(), &tgid, &code, BPF_ANY);
+        } else {
+            (void)bpf_map_delete_elem(programs_.runtimes_map(), &tgid);
         }
     }
 }
 
-// Closing waits until no CPU can still run the program, so not with the lock. The driver's come
-// first, or the runtime's launches would count as the driver's meanwhile.
+// Closing waits until no CPU can still run the program, so not with the lock.
 void LaunchProbes::close(Surplus surplus) {
     if (surplus.empty()) {
         return;
     }
-    for (auto one = surplus.rbegin(); one != surplus.rend(); ++one) {
-        while (Fd link = one->second.take_link()) {
+    for (auto &[id, probes] : surplus) {
+        while (Fd link = probes.take_link()) {
             link.reset();
             if (programs_.mode() == ebpf::AttachMode::perf) {
                 std::this_thread::sleep_for(pause_between_perf_events);
@@ -250,30 +315,24 @@ void LaunchProbes::close(Surplus surplus) {
     }
 }
 
-std::optional<std::chrono::nanoseconds> LaunchProbes::set(std::uint32_t tgid, Sight sight) {
-    Surplus surplus;
-    bool is_attached_still = false;
+void LaunchProbes::set(const Wanted &wanted) {
+    std::vector<FileId> runtimes;
+    std::vector<FileId> drivers;
     {
         const std::lock_guard lock(mutex_);
-        if (sight == Sight::always) {
-            in_turns_.erase(tgid);
-        } else {
-            in_turns_[tgid] = sight;
+        wanted_ = wanted;
+        counts_ = !wanted.counted.empty();
+        for (const auto &[id, file] : files_) {
+            (file.is_driver ? drivers : runtimes).push_back(id);
         }
-        for (const bool inner : {false, true}) {
-            for (auto &[id, file] : files_) {
-                const auto users = users_.find(id);
-                const bool is_used = users != users_.end() && users->second.contains(tgid);
-                if (file.is_inner == inner && (is_used || file.shared.is_empty())) {
-                    settle(id, file, surplus);
-                }
-            }
-        }
-        is_attached_still = is_attached(tgid);
     }
-    const std::chrono::nanoseconds before = now_on(CLOCK_MONOTONIC);
-    close(std::move(surplus));
-    return is_attached_still ? std::nullopt : std::optional(before);
+    // While a runtime has no probe, its launches are the driver's.
+    for (const FileId &id : runtimes) {
+        settle(id);
+    }
+    for (const FileId &id : drivers) {
+        settle(id);
+    }
 }
 
 }  // namespace gpusnoop::probes

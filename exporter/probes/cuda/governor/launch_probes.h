@@ -1,4 +1,5 @@
-// The probes on kernel launches, in links of their own: so they can be taken away from one process.
+// The probes on kernel launches, in links of their own: so they can be exchanged while programs
+// run, and be taken away from one process.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -23,18 +25,22 @@
 
 namespace gpusnoop::probes {
 
-// Whether a process's launches are seen.
-enum class Sight { always, in_turn, out_of_turn };
-
-// A probe on a file is in every process that maps it. While a process has turns, each process has a
-// link of its own to the files that this one maps: so nothing changes for the others.
+// Launches are seen in one of three ways:
+//  - to their end: the runtime's and the driver's functions have probes at both ends;
+//  - counted: the runtime's have none, and the driver's one at the entry, the same for all
+//    processes. It is so for a runtime of which a process pays much for the ends of its launches,
+//    and for the driver as long as it is so for any runtime;
+//  - in turns, for a process that pays too much even for that: then each process has a link of its
+//    own to the driver, which one in a pause has not. With more processes than `max_own`, all
+//    pause: the kernel calls the program of each link for each launch of any process.
 //
-// When links are exchanged, both are attached for a moment. A launch in this moment is counted
-// once: the second program finds that the call at this place is over, and begins it again, and at
-// its end the first one closes it.
+// When links are exchanged, both are attached for a moment. The programs see to a launch in this
+// moment once (bpf/cuda/counted_launches.bpf.h).
 class LaunchProbes {
 public:
-    explicit LaunchProbes(const CudaPrograms &programs) : programs_(programs) {}
+    static constexpr std::size_t max_own = 32;
+
+    explicit LaunchProbes(CudaPrograms &programs) : programs_(programs) {}
 
     // For the discovery thread. The places are those that take_launches() took.
     tl::expected<AttachedLibraries::Functions, CudaPrograms::Failure> attach(
@@ -46,44 +52,64 @@ public:
     // Whether probes of the file are being detached.
     [[nodiscard]] bool is_closing(const FileId &id);
 
-    // For the governor's thread. Returns when nothing is attached any more that should not be: the
-    // moment before the first probe was detached, if none of the process is left; nothing if its
-    // launches are seen.
-    std::optional<std::chrono::nanoseconds> set(std::uint32_t tgid, Sight sight);
+    // The rest is for the governor's thread.
+    //
+    // What is to be so from now on. The launches of these processes are counted: those of the
+    // runtimes that they use, whoever uses them.
+    struct Wanted {
+        std::set<std::uint32_t> counted;
+        // These runtimes' launches are not each one of the driver's.
+        std::set<std::uint32_t> odd;
+        bool driver_is_odd = false;
+        std::set<std::uint32_t> in_turns;
+        std::set<std::uint32_t> paused;  // of those in turns
+        bool operator==(const Wanted &) const = default;
+    };
+    // Returns when nothing is attached any more that should not be.
+    void set(const Wanted &wanted);
+    // Whether the process's launches are seen or counted; a process that maps none of the files is.
+    [[nodiscard]] bool is_seen(std::uint32_t tgid);
 
 private:
     // Of a process id, the program that it is.
     struct User {
         std::chrono::nanoseconds started{};
         std::uint64_t execs = 0;
+        // The file's code; nothing of an executable, which has other code, too.
+        std::uint64_t code_start = 0;
+        std::uint64_t code_end = 0;
         bool operator==(const User &) const = default;
     };
     using Users = std::map<std::uint32_t, User>;
     struct File {
         Fd fd;  // to attach again
         CudaPrograms::Places places;
-        bool is_inner = false;                         // the runtime calls it
-        ebpf::UprobeSet shared;                        // in all processes
-        std::map<std::uint32_t, ebpf::UprobeSet> own;  // in one process each
+        bool is_driver = false;
+        ebpf::UprobeSet ends;                          // in all processes
+        ebpf::UprobeSet counting;                      // in all processes
+        std::map<std::uint32_t, ebpf::UprobeSet> own;  // counting, in one process each
     };
     // Probes that are to be closed, without the lock, and their files.
     using Surplus = std::vector<std::pair<FileId, ebpf::UprobeSet>>;
 
     void warn(std::string_view what, const Error &error);
-    [[nodiscard]] bool is_in_turns(const Users &users) const;
-    [[nodiscard]] bool is_seen(std::uint32_t tgid) const;
-    [[nodiscard]] bool is_attached(std::uint32_t tgid) const;
-    void settle(const FileId &id, File &file, Surplus &surplus);
-    Result<> attach_own(File &file, Users &users);
-    Result<> attach_shared(File &file);
-    void give_up(const FileId &id, ebpf::UprobeSet probes, Surplus &surplus);
+    [[nodiscard]] static bool has_any(const Users &users, const std::set<std::uint32_t> &of);
+    [[nodiscard]] LaunchLinks links_of(const FileId &id, const File &file);
+    Result<> attach_missing(File &file, LaunchLinks links, const Users &users);
+    // Exchanges the links of a file, if it should have others.
+    void settle(const FileId &id);
+    // For the programs: which code of the users launches without a probe.
+    void say_code(bool is_unseen, const Users &users) const;
+    void give_up_if(bool unwanted, const FileId &id, ebpf::UprobeSet &probes, Surplus &surplus);
     void close(Surplus surplus);
 
-    const CudaPrograms &programs_;
+    CudaPrograms &programs_;
+    std::mutex exchanging_;  // taken before the next one
     std::mutex mutex_;
     std::map<FileId, File> files_;
     std::map<FileId, Users> users_;  // of all wanted files, attached to or not
-    std::map<std::uint32_t, Sight> in_turns_;
+    Wanted wanted_;
+    bool counts_ = false;  // some runtime is counted, and so the driver
     std::map<FileId, std::size_t> closing_;
     RateLimit warnings_{1};
 };

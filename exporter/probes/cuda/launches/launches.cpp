@@ -25,6 +25,35 @@ constexpr std::chrono::seconds max_naming_time_of_ended{30};
 // Per process; further shapes are counted as "other", like folded label sets.
 constexpr std::size_t max_launch_shapes = 65'536;
 
+LaunchShape shape_of(const Process &process, std::uint64_t kernel, std::int32_t device,
+                     const std::uint32_t (&grid)[3], const std::uint32_t (&block)[3]) {
+    return {kernel,
+            device_of(process, device),
+            {grid[0], grid[1], grid[2]},
+            {block[0], block[1], block[2]},
+            Via::stream};
+}
+
+std::uint64_t threads_of(const LaunchShape &shape) {
+    std::uint64_t threads = 1;
+    for (std::size_t i = 0; i < 3; i++) {
+        threads *= std::uint64_t{shape.grid[i]} * shape.block[i];
+    }
+    return threads;
+}
+
+// By its bytes: it has no padding.
+struct CountedHash {
+    std::size_t operator()(const cuda_launch_key &key) const {
+        return std::hash<std::string_view>()({reinterpret_cast<const char *>(&key), sizeof(key)});
+    }
+};
+struct CountedEqual {
+    bool operator()(const cuda_launch_key &one, const cuda_launch_key &other) const {
+        return std::memcmp(&one, &other, sizeof(one)) == 0;
+    }
+};
+
 std::string shape_text(const std::array<std::uint32_t, 3> &shape) {
     return std::to_string(shape[0]) + "x" + std::to_string(shape[1]) + "x" +
            std::to_string(shape[2]);
@@ -45,6 +74,8 @@ struct CudaLaunches::State final : PartState {
     bool is_named = false;  // in named_
     tsl::robin_map<LaunchShape, Count, LaunchShape::Hash> counts;
     tsl::robin_map<std::uint64_t, std::array<series::Slot, 2>> times;  // device
+    // What is counted already of each entry of the kernel's table.
+    std::unordered_map<cuda_launch_key, std::uint64_t, CountedHash, CountedEqual> counted;
     nanoseconds unseen{};
     std::optional<series::Slot> unseen_slot;
 };
@@ -91,23 +122,26 @@ bool CudaLaunches::is_done_with(const Process &process) {
 }
 
 void CudaLaunches::on_launch(Process &process, const cuda_launch_record &record) {
-    count(process, record, true);
+    const LaunchShape shape =
+        shape_of(process, record.kernel, record.head.device, record.grid, record.block);
+    const auto &[durations, threads] = times_of(process, shape.device);
+    families_.launch_duration.observe(durations, record.head.duration_ns);
+    families_.launch_threads.observe(threads, threads_of(shape));
+    add(process, shape, 1, record.head.ended_ns - record.head.duration_ns);
 }
 
-void CudaLaunches::on_unseen_launch(Process &process, const cuda_launch_record &record) {
-    count(process, record, false);
-}
-
-void CudaLaunches::count(Process &process, const cuda_launch_record &record, bool has_duration) {
-    const std::int32_t device = device_of(process, record.head.device);
-    observe(process, device, record, has_duration);
-    add(process,
-        {record.kernel,
-         device,
-         {record.grid[0], record.grid[1], record.grid[2]},
-         {record.block[0], record.block[1], record.block[2]},
-         Via::stream},
-        1, record.head.ended_ns - record.head.duration_ns);
+void CudaLaunches::on_counted(Process &process, const cuda_launch_key &key,
+                              const cuda_launch_count &count) {
+    std::uint64_t &before = state_of<State>(process).counted[key];
+    const std::uint64_t launches = count.launches - before;
+    if (launches == 0) {
+        return;
+    }
+    before = count.launches;
+    const LaunchShape shape = shape_of(process, key.kernel, key.device, key.grid, key.block);
+    families_.launch_threads.observe(times_of(process, shape.device)[1], threads_of(shape),
+                                     launches);
+    add(process, shape, launches, count.first_ns);
 }
 
 void CudaLaunches::add_by_graph(Process &process, LaunchShape shape, std::uint64_t amount,
@@ -149,8 +183,7 @@ void CudaLaunches::add(Process &process, LaunchShape shape, std::uint64_t amount
     }
 }
 
-void CudaLaunches::observe(Process &process, std::int32_t device, const cuda_launch_record &record,
-                           bool has_duration) {
+const std::array<series::Slot, 2> &CudaLaunches::times_of(Process &process, std::int32_t device) {
     auto &times = state_of<State>(process).times;
     auto found = times.find(slot_key(device, 0));
     if (found == times.end()) {
@@ -161,14 +194,7 @@ void CudaLaunches::observe(Process &process, std::int32_t device, const cuda_lau
                                             families_.launch_threads.slot(process.owner, values)})
                     .first;
     }
-    if (has_duration) {
-        families_.launch_duration.observe(found->second[0], record.head.duration_ns);
-    }
-    std::uint64_t threads = 1;
-    for (std::size_t i = 0; i < 3; i++) {
-        threads *= std::uint64_t{record.grid[i]} * record.block[i];
-    }
-    families_.launch_threads.observe(found->second[1], threads);
+    return found->second;
 }
 
 series::Slot CudaLaunches::slot_of(const Process &process, const LaunchShape &shape,
@@ -213,11 +239,6 @@ void CudaLaunches::note_unseen(Process &process) {
     families_.unobserved.add(*state.unseen_slot,
                              static_cast<std::uint64_t>((unseen - state.unseen).count()));
     state.unseen = unseen;
-}
-
-void CudaLaunches::add_gauges(series::FamilySet &gauges, std::uint32_t launch_every) {
-    add_gauge(make_launch_gauges(gauges).sampling_info,
-              {launch_every > 0 ? "true" : "false", std::to_string(std::max(launch_every, 1U))}, 1);
 }
 
 // ---- names ----

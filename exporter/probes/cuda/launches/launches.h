@@ -1,6 +1,7 @@
 // Counts launches by kernel and shape, and the time that those by calls take their callers.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -30,8 +31,8 @@ public:
     [[nodiscard]] static bool is_done_with(const Process &process);
 
     void on_launch(Process &process, const cuda_launch_record &record);
-    // One whose duration is unknown.
-    void on_unseen_launch(Process &process, const cuda_launch_record &record);
+    // Launches that were counted where they enter the driver: how many by now.
+    void on_counted(Process &process, const cuda_launch_key &key, const cuda_launch_count &count);
     // What a launch of a graph launched. A kernel has the name that its handle had when that launch
     // began.
     void add_by_graph(Process &process, LaunchShape shape, std::uint64_t amount,
@@ -46,9 +47,6 @@ public:
     // How long its launches were not seen, since it began.
     void note_unseen(Process &process);
 
-    // `launch_every`: of a thread's launches, each such one has a duration; 0: all have.
-    static void add_gauges(series::FamilySet &gauges, std::uint32_t launch_every);
-
 private:
     struct Count;
     struct State;
@@ -59,9 +57,8 @@ private:
     void count_launches(Process &process, const LaunchShape &shape, Count &count,
                         std::uint64_t amount);
     void count_waiting(Process &process);
-    void count(Process &process, const cuda_launch_record &record, bool has_duration);
-    void observe(Process &process, std::int32_t device, const cuda_launch_record &record,
-                 bool has_duration);
+    // The slots of a device's durations and threads.
+    const std::array<series::Slot, 2> &times_of(Process &process, std::int32_t device);
     void note_named(Process &process);
     void give_up_names(Process &process);
     void ask(const Process &process, const KernelNames::Request &request);

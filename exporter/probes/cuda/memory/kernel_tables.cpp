@@ -7,7 +7,6 @@
 #include <unordered_set>
 
 #include "exporter/base/log.h"
-#include "exporter/ebpf/hash_map.h"
 #include "exporter/probes/frame/call_stacks.h"
 #include "exporter/processes/proc.h"
 
@@ -141,11 +140,21 @@ void CudaTables::forget_registered_of_ended() const {
     }
 }
 
+void CudaTables::forget_launches(std::span<const cuda_launch_key> launches) const {
+    for (const cuda_launch_key &launch : launches) {
+        bpf_map_delete_elem(maps_.launches, &launch);
+    }
+}
+
+bool CudaTables::is_running(const ProcessKey &process) const {
+    cuda_live_process found{};
+    return bpf_map_lookup_elem(maps_.processes, &process.tgid, &found) == 0 &&
+           found.since_ns == process.since_ns;
+}
+
 void CudaTables::forget_ended_captures() const {
     const auto is_running = [&](const cuda_live_key &key) {
-        cuda_live_process found{};
-        return bpf_map_lookup_elem(maps_.processes, &key.tgid, &found) == 0 &&
-               found.since_ns == key.since_ns;
+        return this->is_running({key.tgid, key.since_ns});
     };
     // Does it belong to no capture that lasts?
     const auto is_void = [&](const cuda_live_key &key, std::uint64_t number) {

@@ -9,6 +9,7 @@
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/result.h"
+#include "exporter/ebpf/hash_map.h"
 #include "exporter/probes/cuda/memory/live_allocations.h"
 #include "exporter/probes/cuda/memory/live_table.h"
 
@@ -25,6 +26,7 @@ public:
         int contexts = -1;
         int ended = -1;
         int capturing = -1;
+        int launches = -1;
         int end_mapping = -1;  // a program
     };
     explicit CudaTables(Maps maps) : maps_(maps) {}
@@ -55,6 +57,16 @@ public:
                                                                std::uint64_t host_function) const;
     // Forgets the registered names of ended processes.
     void forget_registered_of_ended() const;
+    // The launches that were counted where they enter the driver: all of them, for
+    // use(cuda_launch_key, cuda_launch_count).
+    template <typename Use>
+    Result<> for_each_launch(Use use) const {
+        return ebpf::for_each<cuda_launch_key, cuda_launch_count>(maps_.launches, use);
+    }
+    void forget_launches(std::span<const cuda_launch_key> launches) const;
+    // Whether the kernel's table of processes has it.
+    [[nodiscard]] bool is_running(const ProcessKey &process) const;
+
     // Forgets the streams and events of captures that have ended, or whose process has.
     void forget_ended_captures() const;
 

@@ -29,7 +29,7 @@ constexpr std::uint64_t function_in(std::uint64_t cookie) {
     return cookie & 0xffff;
 }
 constexpr std::uint64_t operation_in(std::uint64_t cookie) {
-    return (cookie >> 16) & 0xff;
+    return (cookie >> 16) & 0x3f;
 }
 constexpr std::uint64_t variant_in(std::uint64_t cookie) {
     return (cookie >> 24) & 0xff;

@@ -1,4 +1,5 @@
 // The names that launches are counted under.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/unit/probes/cuda/fixture.h"
@@ -24,17 +25,37 @@ TEST_CASE("launches wait for their kernel's name and lose none") {
     CHECK(bench.asked.empty());
 }
 
-TEST_CASE("a launch that was not seen to end is counted, and has no duration") {
+TEST_CASE("launches that the kernel has counted are added once, and have no duration") {
     Fixture bench;
     bench.allocations(process());
     bench.calls(launch(0xabc, 7));
-    auto unseen = launch(0xabc, 7);
-    unseen.head.type = CUDA_RECORD_UNSEEN_LAUNCH;
-    bench.calls(unseen);
-    bench.calls(unseen);
+    const auto by_calls = launch(0xabc, 7);
+    const auto count = [&](std::uint64_t launches) {
+        cuda_launch_key key{.since_ns = by_calls.head.since_ns,
+                            .kernel = by_calls.kernel,
+                            .tgid = by_calls.head.tgid,
+                            .device = by_calls.head.device,
+                            .grid = {},
+                            .block = {},
+                            .epoch = 0};
+        std::ranges::copy(by_calls.grid, key.grid);
+        std::ranges::copy(by_calls.block, key.block);
+        return bench.aggregator->on_counted_launches(key, {launches, by_calls.head.ended_ns});
+    };
+    CHECK(count(2));
+    CHECK(count(2));
+    CHECK(count(5));
     bench.name_kernels("gemm");
-    CHECK(bench.sum("cuda_kernel_launches_total", {"gemm", "7x1x1", "32x2x1"}) == 3);
+    CHECK(bench.sum("cuda_kernel_launches_total", {"gemm", "7x1x1", "32x2x1"}) == 6);
     CHECK(bench.sum("cuda_kernel_launch_duration_seconds") == 1);
+}
+
+TEST_CASE("counted launches of a process that is not known are left to the caller") {
+    Fixture bench;
+    cuda_launch_key key{};
+    key.tgid = 7;
+    CHECK_FALSE(bench.aggregator->on_counted_launches(key, {1, 1}));
+    CHECK(bench.page("cuda_kernel_launches_total").empty());
 }
 
 TEST_CASE("each GPU that a kernel is launched on is its own series") {

@@ -1,8 +1,8 @@
 // The block `cuda:` of the configuration.
-#include "exporter/probes/cuda/sampling.h"
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/frame/registry.h"
 
 using namespace gpusnoop;
@@ -17,9 +17,6 @@ cuda:
   attach: perf
   endings: exits
   max_calls_per_second: 0
-  launches:
-    durations: all
-    every: 2
   max_overhead: 50%
   allocation_ring_bytes: 4096
   call_ring_bytes: 256MiB
@@ -39,7 +36,6 @@ cuda:
                                  .attach = ebpf::Attach::perf,
                                  .endings = ebpf::Endings::exits,
                                  .max_calls_per_second = 0,
-                                 .launches = {probes::Durations::all, 2},
                                  .max_overhead = 50,
                                  .allocation_ring_bytes = 4096,
                                  .call_ring_bytes = 256U << 20U,
@@ -52,25 +48,4 @@ cuda:
                                  .max_call_sites = 0,
                                  .drain_interval = 1s};
     CHECK(config->of<CudaConfig>() == expected);
-}
-
-TEST_CASE("launches are sampled where their end can be left out, or the reason is known") {
-    CudaConfig config;
-    config.launches = {probes::Durations::all, 16};
-    CHECK(launch_sampling(config, ebpf::AttachMode::session).every == 0);
-    CHECK(launch_sampling(config, ebpf::AttachMode::session).obstacle.empty());
-    config.launches = {probes::Durations::sampled, 7};
-    CHECK(launch_sampling(config, ebpf::AttachMode::session).every == 7);
-    CHECK(launch_sampling(config, ebpf::AttachMode::session).obstacle.empty());
-    const auto is_left = [&](ebpf::AttachMode mode) {
-        const auto sampling = launch_sampling(config, mode);
-        return sampling.every == 0 && !sampling.obstacle.empty();
-    };
-    CHECK(is_left(ebpf::AttachMode::multi));
-    CHECK(is_left(ebpf::AttachMode::perf));
-    config.endings = ebpf::Endings::exits;
-    CHECK(is_left(ebpf::AttachMode::session));
-    config.endings = ebpf::Endings::automatic;
-    config.keep_times = true;
-    CHECK(is_left(ebpf::AttachMode::session));
 }

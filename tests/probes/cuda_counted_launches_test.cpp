@@ -1,0 +1,195 @@
+// Launches that are counted where they enter the driver, against what the libraries counted.
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "tests/harness/counting.h"
+#include "tests/harness/cuda_truth.h"
+#include "tests/harness/cuda_workload.h"
+#include "tests/harness/exporter.h"
+
+using namespace harness;
+
+namespace {
+
+constexpr const char *counted_launches_family = "gpusnoop_cuda_kernel_launches_total";
+constexpr const char *counted_durations_family =
+    "gpusnoop_cuda_kernel_launch_duration_seconds_count";
+
+// No process pauses at that limit.
+std::string counted_config(const std::string &mode, const std::string &endings = "auto") {
+    return "log: {level: debug}\nseries: {budget: 100000}\ncuda: {attach: " + mode +
+           ", endings: " + endings + ", max_overhead: 50%}\n";
+}
+
+// A program with truths of its own.
+struct CountedRun {
+    TemporaryDirectory truths;
+    std::string comm;
+    Process process;
+
+    CountedRun(std::string name, std::vector<std::string> command,
+               Process::Environment environment = {})
+        : comm(std::move(name)),
+          process(start(truths, comm, std::move(command), std::move(environment))) {}
+
+    static Process start(const TemporaryDirectory &truths, const std::string &comm,
+                         std::vector<std::string> command, Process::Environment environment) {
+        environment["STANDIN_TRUTH_DIR"] = truths.path().string();
+        command.front() = standin(command.front());
+        command.insert(command.end(), {"--name", comm});
+        return Process(command, environment);
+    }
+
+    [[nodiscard]] Labels of() const { return {{"comm", comm}}; }
+    [[nodiscard]] truth::TruthSnapshot truth() const { return truth_of(truths.path(), comm); }
+    void be(const std::string &pace, int by_signal) const {
+        const std::size_t before = count(process.output(), pace);
+        process.signal(by_signal);
+        eventually(comm + " to be " + pace, [&] { return count(process.output(), pace) > before; });
+    }
+};
+
+// Launches so fast that all launches by its runtime are counted, and not so fast that it has to
+// pause, where a probe costs ten times as much, too.
+struct Fast : CountedRun {
+    explicit Fast(const std::string &name = "fast")
+        : CountedRun(name, {"launcher", "paced", "20"}) {
+        process.wait_for_output("ready");
+    }
+
+    [[nodiscard]] double untimed(const Exporter &exporter) const {
+        const Page page = exporter.scrape();
+        return page.sum(counted_launches_family, of()) - page.sum(counted_durations_family, of());
+    }
+    void wait_until_counted(const Exporter &exporter) const {
+        eventually("launches without a duration, and none with one", [&] {
+            const double before = untimed(exporter);
+            const double timed = exporter.scrape().sum(counted_durations_family, of());
+            eventually("more launches", [&] { return untimed(exporter) > before + 500; });
+            return exporter.scrape().sum(counted_durations_family, of()) == timed;
+        });
+    }
+    void wait_until_seen(const Exporter &exporter) const {
+        eventually("launches with a duration again", [&] {
+            const double timed = exporter.scrape().sum(counted_durations_family, of());
+            const double before = untimed(exporter);
+            eventually("more launches", [&] {
+                return exporter.scrape().sum(counted_durations_family, of()) > timed ||
+                       untimed(exporter) > before;
+            });
+            return untimed(exporter) == before;
+        });
+    }
+};
+
+// When the first call is made, both libraries are attached to, and what a probe costs is known.
+Process ready_for_launches(const Exporter &exporter, const std::string &mode) {
+    Process holder = hold(exporter);
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    eventually("the cost of a probe to be measured", [&] {
+        return exporter.scrape().has("gpusnoop_probe_cost_seconds", {{"mode", mode}});
+    });
+    return holder;
+}
+
+}  // namespace
+
+TEST_CASE("launches that are counted in the driver are exact by kernel, shape and GPU",
+          "[kernel][modes][slow-by-perf]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    const std::string nests = GENERATE("0", "1");
+    CAPTURE(mode, nests);
+    const Exporter exporter(counted_config(mode));
+    const Process holder = ready_for_launches(exporter, mode);
+    const Fast fast;
+    fast.wait_until_counted(exporter);
+    for (const std::string api : {"runtime", "driver", "both"}) {
+        for (const bool captures : {false, true}) {
+            CAPTURE(api, captures);
+            std::vector<std::string> command = {"workload", "--hold",       "--threads",
+                                                "3",        "--everything", "--api",
+                                                api,        "--iterations", "40"};
+            if (captures) {
+                command.emplace_back("--graphs");
+            }
+            const CountedRun run("of_" + api + (captures ? "_g" : ""), command,
+                                 {{"STANDIN_NEST", nests}});
+            run.process.wait_for_output("holding");
+            const auto truth = run.truth();
+            const Page page =
+                exporter.wait_for(counted_launches_family, {{"comm", run.comm}, {"via", "stream"}},
+                                  number(truth.launches));
+            // What random graphs hold is not all known.
+            if (!captures) {
+                check_counters(page, truth, run.comm, {}, Launches::counted);
+                check_outstanding(page, truth);
+            }
+            CHECK(page.sum(counted_durations_family, run.of()) == 0);
+        }
+    }
+    CHECK(exporter.scrape().sum("gpusnoop_probe_stale_calls_total", {{"probe", "cuda"}}) == 0);
+}
+
+TEST_CASE("no launch is lost or counted twice when links are exchanged",
+          "[kernel][modes][slow-by-perf]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    const std::string endings = GENERATE("auto", "exits");
+    CAPTURE(mode, endings);
+    const Exporter exporter(counted_config(mode, endings));
+    const Process holder = ready_for_launches(exporter, mode);
+    const Fast fast;
+    const CountedRun slow("slow", {"launcher", "--rate", "1"});
+    constexpr int exchanges = 3;
+    for (int i = 0; i < exchanges; i++) {
+        fast.wait_until_counted(exporter);
+        fast.be("slow", SIGUSR1);
+        fast.wait_until_seen(exporter);
+        fast.be("fast", SIGUSR2);
+    }
+    fast.be("slow", SIGUSR1);
+    fast.be("idle", SIGUSR1);
+    slow.be("idle", SIGUSR1);
+    for (const CountedRun *run : {static_cast<const CountedRun *>(&fast), &slow}) {
+        CAPTURE(run->comm);
+        const auto truth = run->truth();
+        const Page page =
+            exporter.wait_for(counted_launches_family, run->of(), number(truth.launches));
+        check_counters(page, truth, run->comm, {}, Launches::counted);
+        CHECK(page.sum(counted_durations_family, run->of()) > 0);
+    }
+    check_account_at_rest(exporter);
+}
+
+TEST_CASE("what is counted of a process that has ended stays", "[kernel]") {
+    require_bpf();
+    const std::string mode = attach_modes().front();
+    const Exporter exporter(counted_config(mode));
+    const Process holder = ready_for_launches(exporter, mode);
+    std::uint64_t launches = 0;
+    std::uint64_t allocations = 0;
+    {
+        const Fast fast;
+        fast.wait_until_counted(exporter);
+        fast.process.signal(SIGTERM);
+        CHECK(const_cast<Process &>(fast.process).wait() == 0);
+        launches = fast.truth().launches;
+        allocations = fast.truth().calls("cudaMalloc");
+    }
+    (void)exporter.wait_for(counted_launches_family, {{"comm", "fast"}}, number(launches));
+    (void)exporter.wait_for("gpusnoop_cuda_memory_allocations_total", {{"comm", "fast"}},
+                            number(allocations));
+    // The next of that name begins anew.
+    const Fast next;
+    next.wait_until_counted(exporter);
+    next.be("slow", SIGUSR1);
+    next.be("idle", SIGUSR1);
+    (void)exporter.wait_for(counted_launches_family, {{"comm", "fast"}},
+                            number(launches + next.truth().launches));
+    check_account_at_rest(exporter);
+}
