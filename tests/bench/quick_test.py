@@ -23,7 +23,7 @@ ROWS = {
     "Training step throughput under tracing": [f"{bound}-bound | {rate}" for bound in ("GPU", "launch")
                                                 for rate in ("5,000", "20,000", "50,000", "100,000", "150,000")],
     "Reported and actual overhead": ["5,000", "150,000"],
-    "Training step throughput with a budget: `cuda: {max_overhead: 5%}`": ["150,000"],
+    "Training step throughput by default": ["150,000"],
     "Cost of a traced call, int3 entry": ["cudaMemcpy | untraced", "cudaMemcpy | empty, session", "cudaMemcpy | cuda, session",
                                           "cudaMemcpy | functions, session", "cuLaunchKernel | cuda, session"],
     f"Cost of a traced call, {ENTRY} entry": ["cudaMemcpy | untraced", "cudaMemcpy | empty, session", "cudaMemcpy | empty, multi pair",
