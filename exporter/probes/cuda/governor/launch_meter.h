@@ -7,8 +7,8 @@
 
 namespace gpusnoop::probes {
 
-// Whether the process's launches are to be counted where they enter the driver, which costs two fifths
-// of it. Looks back at one second, and changes at once where they cost too much.
+// Whether the process's launches are to be counted where they enter the driver, which costs two
+// fifths of it. Looks back at one second, and changes at once where they cost too much.
 class LaunchMeter {
 public:
     static constexpr std::chrono::nanoseconds window = std::chrono::seconds(1);
