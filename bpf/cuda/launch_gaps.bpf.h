@@ -268,8 +268,9 @@ static __always_inline void end_gap(struct thread *thread)
 		send_gap(account, call);
 }
 
-/* A launch whose end is not seen, as it is counted at its entry. It ends a gap whose begin was
- * seen. The time after it is no gap that is known, until the next submission or wait ends. */
+/* A launch that is only counted at its entry, so nobody knows when it ends. If the start of the gap
+ * before it is known, that gap ends here. The next known gap starts when another submission or wait
+ * ends. */
 static __always_inline void end_gap_at_entry(struct thread *thread, const struct call *call)
 {
 	struct host_account *account;

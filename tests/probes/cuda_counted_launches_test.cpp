@@ -166,7 +166,7 @@ TEST_CASE("no launch is lost or counted twice when links are exchanged",
     check_account_at_rest(exporter);
 }
 
-TEST_CASE("what is counted of a process that has ended stays", "[kernel]") {
+TEST_CASE("the launches counted for a process stay on the page after its end", "[kernel]") {
     require_bpf();
     const std::string mode = attach_modes().front();
     const Exporter exporter(counted_config(mode));
@@ -184,7 +184,7 @@ TEST_CASE("what is counted of a process that has ended stays", "[kernel]") {
     (void)exporter.wait_for(counted_launches_family, {{"comm", "fast"}}, number(launches));
     (void)exporter.wait_for("gpusnoop_cuda_memory_allocations_total", {{"comm", "fast"}},
                             number(allocations));
-    // The next of that name begins anew.
+    // Another process of that name adds to them.
     const Fast next;
     next.wait_until_counted(exporter);
     next.be("slow", SIGUSR1);

@@ -27,9 +27,9 @@ namespace gpusnoop::probes {
 
 // Launches are seen in one of three ways:
 //  - to their end: the runtime's and the driver's functions have probes at both ends;
-//  - counted: the runtime's have none, and the driver's one at the entry, the same for all
-//    processes. It is so for a runtime of which a process pays much for the ends of its launches,
-//    and for the driver as long as it is so for any runtime;
+//  - counted: the runtime's functions have no probe, and the driver's have one at the entry, the
+//    same for all processes. A runtime is counted while seeing the ends of its launches costs one
+//    of its processes too much; the driver, while any runtime is;
 //  - in turns, for a process that pays too much even for that: then each process has a link of its
 //    own to the driver, which one in a pause has not. With more processes than `max_own`, all
 //    pause: the kernel calls the program of each link for each launch of any process.
