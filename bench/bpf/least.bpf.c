@@ -109,7 +109,7 @@ SEC("uprobe.multi")
 int least_count(struct pt_regs *regs) {
     __u64 word = 0;
 
-    bpf_probe_read_user(&word, sizeof(word), (const void *)(regs->sp + 8));
+    bpf_probe_read_user(&word, sizeof(word), (const void *)(PT_REGS_SP(regs) + 8));
     __sync_fetch_and_add(&counted, word ? 1 : 2);
     return 0;
 }

@@ -170,21 +170,22 @@ static __always_inline void learn_kernel(struct thread *thread, __u64 handle, __
 
 	if (known->handle == handle && known->kernel == kernel)
 		return;
+	/* Read back from there, as the program's stack is short. */
 	set_key(thread, handle, CUDA_LIVE_LAUNCHED);
+	thread->words[0] = kernel;
 	learned = bpf_map_lookup_elem(&cuda_registered, &thread->key);
-	if (!learned || *learned != kernel) {
+	if (!learned || *learned != thread->words[0]) {
 		record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 		if (!record)
 			return; /* the next launch tries again */
 		fill_head(&record->head, thread->since_ns, thread->tgid, CUDA_RECORD_KERNEL);
-		record->handle = handle;
-		record->stands_for = kernel;
+		record->handle = thread->key.address;
+		record->stands_for = thread->words[0];
 		SUBMIT(record);
-		thread->words[0] = kernel;
 		bpf_map_update_elem(&cuda_registered, &thread->key, thread->words, BPF_ANY);
 	}
-	known->handle = handle;
-	known->kernel = kernel;
+	known->handle = thread->key.address;
+	known->kernel = thread->words[0];
 }
 
 /* The kernel of a launch of the driver that begins. */
