@@ -336,13 +336,19 @@ struct cuda_live_process {
 };
 WIRE_SIZE(struct cuda_live_process, 64 + 8 * CUDA_MAX_DEVICES + 72);
 
-/* Of a process whose launches of kernels are not all seen from their entry to their return, or were
- * not, until it ends. */
+/* Of a process whose launches of kernels were not all seen or counted, until it ends. */
 struct cuda_sight {
-	__u64 detached_ns;   /* the last time: of launches from before, the end may be unseen */
-	__u64 seen_since_ns; /* all are seen or counted from then on; 0: it has turns now */
+	__u64 seen_since_ns; /* all are from then on; 0: it has turns now */
 };
-WIRE_SIZE(struct cuda_sight, 16);
+WIRE_SIZE(struct cuda_sight, 8);
+
+/* Of a process: the last time that the ends of launches were detached from. Of those that began
+ * before, the end may be unseen. */
+struct cuda_detached {
+	__u64 runtime_ns;
+	__u64 driver_ns;
+};
+WIRE_SIZE(struct cuda_detached, 16);
 
 /* Links to launches are exchanged. Those of the driver: for links of this kind; 0: nothing is
  * exchanged. */

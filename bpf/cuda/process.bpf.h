@@ -65,6 +65,15 @@ struct {
 	__type(value, struct cuda_sight);
 } cuda_sights SEC(".maps");
 
+/* By process. The exporter enters them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct cuda_detached);
+} cuda_detaches SEC(".maps");
+
 /* An exchange of the links to launches of the driver: its number, and CUDA_EXCHANGE_WAY. */
 __u64 launch_exchange;
 
@@ -83,13 +92,16 @@ static __always_inline bool may_have_unseen(const struct thread *thread, __u64 s
 static __always_inline bool is_cut_off(const struct thread *thread)
 {
 	const struct call *call = &thread->open.call[0];
-	const struct cuda_sight *sight;
+	const struct cuda_detached *detached;
 
 	if (!counts_launches || !thread->open.depth ||
 	    !CUDA_LAUNCHES_KERNEL(CUDA_COOKIE_OPERATION(call->function)))
 		return false;
-	sight = bpf_map_lookup_elem(&cuda_sights, &thread->tgid);
-	return sight && call->started_ns < sight->detached_ns;
+	detached = bpf_map_lookup_elem(&cuda_detaches, &thread->tgid);
+	if (!detached)
+		return false;
+	return call->started_ns <
+	       (call->function & CUDA_OF_DRIVER ? detached->driver_ns : detached->runtime_ns);
 }
 
 static __always_inline void fill_head(struct cuda_record *head, __u64 since_ns, __u32 tgid,

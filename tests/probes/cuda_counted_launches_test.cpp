@@ -3,6 +3,9 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <csignal>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,6 +13,7 @@
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/cuda_workload.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/pin_directory.h"
 
 using namespace harness;
 
@@ -192,4 +196,54 @@ TEST_CASE("the launches counted for a process stay on the page after its end", "
     (void)exporter.wait_for(counted_launches_family, {{"comm", "fast"}},
                             number(launches + next.truth().launches));
     check_account_at_rest(exporter);
+}
+
+TEST_CASE("a launch that hangs is shown while another program's launches are counted",
+          "[kernel][modes][slow-by-perf]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    CAPTURE(mode);
+    const TemporaryDirectory directory;
+    std::filesystem::copy_file(standin("12/libcudart.so.12"), directory / "libcudart.so.12");
+    const Exporter exporter("in_flight: {min_age: 1ms}\n" + counted_config(mode));
+    const Process holder = ready_for_launches(exporter, mode);
+    const Process stuck({standin("lives"), "name", "stuck", "allocate", "16", "wait", "hang",
+                         "cudaLaunchKernel", "wait"},
+                        {{"LD_LIBRARY_PATH", directory.path().string()}});
+    exporter.wait_until_attached_to((directory / "libcudart.so.12").string());
+    stuck.signal(SIGUSR1);
+    const auto hangs = [&] {
+        const HttpAnswer answer = http(exporter.port(), "/api/v1/in_flight?comm=stuck");
+        REQUIRE(answer.status == 200);
+        const auto calls = nlohmann::json::parse(answer.body)["in_flight"];
+        return calls.size() == 1 && calls[0]["function"] == "cudaLaunchKernel";
+    };
+    eventually("the launch to be shown", hangs);
+    const Fast fast;
+    for (int i = 0; i < 2; i++) {
+        fast.wait_until_counted(exporter);
+        CHECK(hangs());
+        fast.be("slow", SIGUSR1);
+        fast.wait_until_seen(exporter);
+        CHECK(hangs());
+        fast.be("fast", SIGUSR2);
+    }
+}
+
+TEST_CASE("with pins, launches that are counted after a restart have the names of their kernels",
+          "[kernel]") {
+    require_bpf();
+    const PinDirectory pins;
+    const std::string config =
+        "log: {level: debug}\n" + pins.config(attach_modes().front()) + "  max_overhead: 50%\n";
+    auto first = std::make_unique<Exporter>(config);
+    const Process holder = ready_for_launches(*first, attach_modes().front());
+    const Fast fast;
+    fast.wait_until_counted(*first);
+    first.reset();
+    const Exporter second(config);
+    fast.wait_until_counted(second);
+    const Page page = second.scrape();
+    CHECK(page.sum(counted_launches_family, fast.of()) > 500);
+    CHECK(page.sum(counted_launches_family, {{"comm", "fast"}, {"kernel", "unknown"}}) == 0);
 }

@@ -23,6 +23,10 @@ struct CudaCallbacks {
     // Drains the allocations ring now. The records of a call's process and kernel are written there
     // before the call's own record, so after this they have been read.
     std::function<void()> catch_up = [] {};
+    // The kernel that a process's runtime launches by this handle of the driver, if that was
+    // learned and its record was not read: it was lost, or an earlier exporter read it.
+    std::function<std::optional<std::uint64_t>(const ProcessKey &, std::uint64_t handle)>
+        launched_by = [](const auto &, std::uint64_t) { return std::nullopt; };
     std::function<void(const symbols::Executable &)> remember_executable = [](const auto &) {};
     std::function<void(symbols::CudaKernelRequest)> ask_for_kernel = [](auto) {};
     std::function<void(std::uint64_t ticket, const Process &, const Site &)> ask_for_site =

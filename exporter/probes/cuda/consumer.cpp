@@ -41,11 +41,9 @@ CudaConsumer::CudaConsumer(const CudaPrograms &programs, CudaAggregator &aggrega
       names_(std::move(names)),
       tables_(programs.tables()),
       rings_(std::move(rings)) {
-    // With pins, an earlier exporter has shown these.
-    std::vector<cuda_launch_key> earlier;
-    (void)tables_.for_each_launch(
-        [&](const cuda_launch_key &key, const cuda_launch_count &) { earlier.push_back(key); });
-    tables_.forget_launches(earlier);
+    (void)tables_.for_each_launch([&](const cuda_launch_key &key, const cuda_launch_count &count) {
+        shown_earlier_.emplace(key, count.launches);
+    });
 }
 
 void CudaConsumer::drain() {
@@ -70,7 +68,7 @@ void CudaConsumer::drain() {
 void CudaConsumer::read_launches() {
     read_launches_ = now_on(CLOCK_MONOTONIC);
     (void)aggregator_.take_ended();
-    if (!programs_.has_counted()) {
+    if (!programs_.has_counted() && shown_earlier_.empty()) {
         return;
     }
     struct Entry {
@@ -82,8 +80,12 @@ void CudaConsumer::read_launches() {
     const auto read =
         tables_.for_each_launch([&](const cuda_launch_key &key, const cuda_launch_count &count) {
             const ProcessKey process{key.tgid, key.since_ns};
+            const auto earlier = shown_earlier_.find(key);
             entries.push_back(
-                {key, count, aggregator_.has_ended(process) && !tables_.is_running(process)});
+                {key,
+                 {count.launches - (earlier == shown_earlier_.end() ? 0 : earlier->second),
+                  count.first_ns},
+                 aggregator_.has_ended(process) && !tables_.is_running(process)});
         });
     if (!read) {
         log::warn("cannot read the table of counted launches", {{"reason", read.error().message}});
@@ -94,6 +96,7 @@ void CudaConsumer::read_launches() {
     for (const Entry &entry : entries) {
         (void)aggregator_.on_counted_launches(entry.key, entry.count);
         if (entry.is_last) {
+            shown_earlier_.erase(entry.key);
             last.push_back(entry.key);
         }
     }

@@ -9,6 +9,7 @@
 
 #include "exporter/base/result.h"
 #include "exporter/probes/cuda/aggregator.h"
+#include "exporter/probes/cuda/launches/launch_shape.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
 #include "exporter/probes/cuda/memory/live_table.h"
 #include "exporter/probes/cuda/memory/reconcile_schedule.h"
@@ -50,6 +51,9 @@ private:
     CudaNames names_;
     CudaTables tables_;
     CudaRings rings_;
+    // With pins: what an earlier exporter has shown of entries of the table of counted launches.
+    // The programs count how many entries a process has, so these stay.
+    CountedLaunches shown_earlier_;
     ReconcileSchedule schedule_;
     // Events up to here are applied once the rings are drained to here.
     std::optional<CudaRings::Mark> unapplied_;

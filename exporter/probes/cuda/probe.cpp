@@ -190,6 +190,10 @@ void CudaProbe::keep_or_find_script(Process &process) const {
 
 CudaCallbacks CudaProbe::callbacks() {
     return {.catch_up = [this] { consumer_->rings().drain_lifecycle(); },
+            .launched_by =
+                [this](const ProcessKey &key, std::uint64_t handle) {
+                    return consumer_->tables().launched_by(key, handle);
+                },
             .remember_executable =
                 [this](const symbols::Executable &executable) {
                     consumer_->names().remember(executable);
@@ -287,9 +291,9 @@ Result<> CudaProbe::open() {
 
 // A launch, unseen by its probes since.
 bool CudaProbe::may_have_ended(const open_call_record &record) const {
-    return governor_ && launches_kernel(record.call.cookie) &&
-           governor_->may_have_ended({record.tgid, record.since_ns},
-                                     nanoseconds(record.call.started_ns));
+    return launch_probes_ && launches_kernel(record.call.cookie) &&
+           launch_probes_->may_have_ended(record.tgid, (record.call.cookie & CUDA_OF_DRIVER) != 0,
+                                          nanoseconds(record.call.started_ns));
 }
 
 void CudaProbe::govern() {

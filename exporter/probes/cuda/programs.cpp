@@ -26,6 +26,7 @@
 #include "exporter/probes/cuda/program_settings.h"
 #include "exporter/probes/frame/entry_points.h"
 #include "exporter/symbols/elf/elf_file.h"
+#include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
 
@@ -101,6 +102,12 @@ void log_refused(const discovery::Library &library,
     }
 }
 
+// With pins, threads remember numbers of an earlier exporter's programs. It began at an earlier
+// time.
+std::uint64_t unused_number() {
+    return static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
+}
+
 // Counting has no return, so a session's way to attach is that of `multi`.
 ebpf::CallPrograms choose_counting(const bpf_object *object, AttachMode mode, bool wanted) {
     const bool is_perf = mode == AttachMode::perf;
@@ -117,7 +124,7 @@ ebpf::CallPrograms choose_counting(const bpf_object *object, AttachMode mode, bo
 
 CudaPrograms::CudaPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls,
                            ebpf::CallPrograms counting)
-    : loaded_(std::move(loaded)), calls_(calls), counting_(counting) {}
+    : loaded_(std::move(loaded)), calls_(calls), counting_(counting), exchanges_(unused_number()) {}
 CudaPrograms::~CudaPrograms() = default;
 
 int CudaPrograms::lifecycle_ring() const {
@@ -144,6 +151,10 @@ int CudaPrograms::threads_map() const {
 
 int CudaPrograms::sights_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.cuda_sights);
+}
+
+int CudaPrograms::detaches_map() const {
+    return bpf_map__fd(loaded_->skeleton->maps.cuda_detaches);
 }
 
 int CudaPrograms::runtimes_map() const {
@@ -266,6 +277,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
         }
         return failed;
     }
+    loaded->skeleton->bss->unloads = unused_number();
     const CudaPins *pins = loaded->pins ? &*loaded->pins : nullptr;
     if (pins != nullptr) {
         pins->pins().note_all();

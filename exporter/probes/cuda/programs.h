@@ -105,6 +105,8 @@ public:
     [[nodiscard]] int process_filter() const;
     // The processes whose launches are not all seen to their end.
     [[nodiscard]] int sights_map() const;
+    // By process, when the ends of launches were detached from: struct cuda_detached.
+    [[nodiscard]] int detaches_map() const;
     // By process, the code of runtimes whose launches have no probe.
     [[nodiscard]] int runtimes_map() const;
     // If the configuration says `follow`.
@@ -126,7 +128,7 @@ private:
     std::unique_ptr<Loaded> loaded_;
     ebpf::CallPrograms calls_;
     ebpf::CallPrograms counting_;
-    std::uint64_t exchanges_ = 0;
+    std::uint64_t exchanges_;  // the number of the last one
     std::atomic<double> cost_of_ends_ = 1;
 };
 

@@ -291,10 +291,10 @@ int launch_call(Function self, GraphExec executable, Stream stream) {
 using namespace standin;
 
 // The node of an executable graph gets other parameters.
-#define STANDIN_CHANGE(name, parameters, work_of) \
-    STANDIN_DEFINE(                               \
-        name, parameters,                         \
-        change_call(self, executable, node,       \
+#define STANDIN_EXEC_CHANGE(name, parameters, work_of) \
+    STANDIN_DEFINE(                                    \
+        name, parameters,                              \
+        change_call(self, executable, node,            \
                     [&]([[maybe_unused]] const Call &open, Work &work) { return work_of; }))
 
 extern "C" {
@@ -331,24 +331,24 @@ STANDIN_DEFINE(cuGraphExecUpdate,
 STANDIN_DEFINE(cuGraphExecUpdate_v2, (GraphExec executable, Graph graph, UpdateInfo *info),
                update_call(self, executable, graph, info))
 
-STANDIN_CHANGE(cuGraphExecKernelNodeSetParams,
-               (GraphExec executable, GraphNode node, const DriverKernelNode *kernel),
-               kernel_work(kernel, work))
-STANDIN_CHANGE(cuGraphExecKernelNodeSetParams_v2,
-               (GraphExec executable, GraphNode node, const DriverKernelNode2 *kernel),
-               kernel_work(kernel, work))
-STANDIN_CHANGE(cuGraphExecMemcpyNodeSetParams,
-               (GraphExec executable, GraphNode node, const DriverCopy3D *copy,
-                Context /*context*/),
-               copy_work(copy, open.copy_kind, work))
-STANDIN_CHANGE(cuGraphExecMemsetNodeSetParams,
-               (GraphExec executable, GraphNode node, const SetNode *set, Context /*context*/),
-               set_work(set, work))
-STANDIN_CHANGE(cuGraphExecChildGraphNodeSetParams,
-               (GraphExec executable, GraphNode node, Graph child), child_work(child, work))
-STANDIN_CHANGE(cuGraphExecNodeSetParams,
-               (GraphExec executable, GraphNode node, DriverAnyNode *parameters),
-               any_work(parameters, open.copy_kind, current_context().id, work))
+STANDIN_EXEC_CHANGE(cuGraphExecKernelNodeSetParams,
+                    (GraphExec executable, GraphNode node, const DriverKernelNode *kernel),
+                    kernel_work(kernel, work))
+STANDIN_EXEC_CHANGE(cuGraphExecKernelNodeSetParams_v2,
+                    (GraphExec executable, GraphNode node, const DriverKernelNode2 *kernel),
+                    kernel_work(kernel, work))
+STANDIN_EXEC_CHANGE(cuGraphExecMemcpyNodeSetParams,
+                    (GraphExec executable, GraphNode node, const DriverCopy3D *copy,
+                     Context /*context*/),
+                    copy_work(copy, open.copy_kind, work))
+STANDIN_EXEC_CHANGE(cuGraphExecMemsetNodeSetParams,
+                    (GraphExec executable, GraphNode node, const SetNode *set, Context /*context*/),
+                    set_work(set, work))
+STANDIN_EXEC_CHANGE(cuGraphExecChildGraphNodeSetParams,
+                    (GraphExec executable, GraphNode node, Graph child), child_work(child, work))
+STANDIN_EXEC_CHANGE(cuGraphExecNodeSetParams,
+                    (GraphExec executable, GraphNode node, DriverAnyNode *parameters),
+                    any_work(parameters, open.copy_kind, current_context().id, work))
 
 STANDIN_DEFINE(cuGraphNodeSetEnabled, (GraphExec executable, GraphNode node, unsigned enabled),
                graph_call(self,

@@ -20,7 +20,8 @@
 //   pinned BYTES        of the host's memory
 //   free                what was allocated first
 //   device N            becomes the current one
-//   call FUNCTION       by a thread, which ends: cudaMemset, cudaMemcpy or cudaDeviceSynchronize
+//   call FUNCTION       by a thread, which ends: cudaMemset, cudaMemcpy, cudaDeviceSynchronize or
+//                       cudaLaunchKernel
 //   hang FUNCTION       the same, but the call does not return
 //
 // Children, N of each. The first four are waited for:

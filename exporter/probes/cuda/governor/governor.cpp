@@ -41,10 +41,12 @@ LaunchGovernor::LaunchGovernor(std::uint32_t percent, Maps maps, CostTablesPtr o
       probes_(probes),
       can_pause_(can_pause),
       started_(now_on(CLOCK_MONOTONIC)) {
-    // With pins, it may have the processes of an earlier exporter.
-    std::uint32_t tgid = 0;
-    while (bpf_map_get_next_key(maps_.sights, nullptr, &tgid) == 0 &&
-           bpf_map_delete_elem(maps_.sights, &tgid) == 0) {
+    // With pins, they may have the processes of an earlier exporter.
+    for (const int map : {maps_.sights, programs_.detaches_map(), programs_.runtimes_map()}) {
+        std::uint32_t tgid = 0;
+        while (bpf_map_get_next_key(map, nullptr, &tgid) == 0 &&
+               bpf_map_delete_elem(map, &tgid) == 0) {
+        }
     }
     thread_ = std::jthread([this](const std::stop_token &stop) { run(stop); });
 }
@@ -173,22 +175,8 @@ LaunchProbes::Wanted LaunchGovernor::wanted() const {
 }
 
 void LaunchGovernor::apply(const LaunchProbes::Wanted &wanted) {
-    // Launches that are open now may not be seen to end, and afterwards, those that were open then.
-    const auto say_all = [this](nanoseconds detached_at) {
-        {
-            const std::lock_guard lock(mutex_);
-            detached_at_ = detached_at;
-        }
-        for (const auto &[key, state] : states_) {
-            if (!state.ended) {
-                say(key, state);
-            }
-        }
-    };
     const nanoseconds before = now_on(CLOCK_MONOTONIC);
-    say_all(before);
     probes_.set(wanted);
-    say_all(now_on(CLOCK_MONOTONIC));
     note_pauses(before);
 }
 
@@ -218,13 +206,13 @@ void LaunchGovernor::note_pauses(nanoseconds before) {
 }
 
 void LaunchGovernor::say(const ProcessKey &process, const State &state) const {
-    const cuda_sight sight{.detached_ns = static_cast<std::uint64_t>(detached_at_.count()),
-                           .seen_since_ns = static_cast<std::uint64_t>(state.seen_since.count())};
+    const cuda_sight sight{static_cast<std::uint64_t>(state.seen_since.count())};
     (void)bpf_map_update_elem(maps_.sights, &process.tgid, &sight, BPF_ANY);
 }
 
 void LaunchGovernor::end(const ProcessKey &process, State &state, nanoseconds now) {
     (void)bpf_map_delete_elem(maps_.sights, &process.tgid);
+    (void)bpf_map_delete_elem(programs_.detaches_map(), &process.tgid);
     (void)bpf_map_delete_elem(programs_.runtimes_map(), &process.tgid);
     const std::lock_guard lock(mutex_);
     if (state.paused_at) {
@@ -243,11 +231,6 @@ nanoseconds LaunchGovernor::unseen(const ProcessKey &process) const {
     const State &state = found->second;
     return state.unseen +
            (state.paused_at ? now_on(CLOCK_MONOTONIC) - *state.paused_at : nanoseconds(0));
-}
-
-bool LaunchGovernor::may_have_ended(const ProcessKey &process, nanoseconds began) const {
-    const std::lock_guard lock(mutex_);
-    return states_.contains(process) && began < detached_at_;
 }
 
 }  // namespace gpusnoop::probes

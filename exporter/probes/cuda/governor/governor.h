@@ -37,9 +37,6 @@ public:
 
     // For any thread. How long the process's launches were not seen, until now or its end.
     [[nodiscard]] std::chrono::nanoseconds unseen(const ProcessKey &process) const;
-    // Whether a launch that began then may have ended unseen.
-    [[nodiscard]] bool may_have_ended(const ProcessKey &process,
-                                      std::chrono::nanoseconds began) const;
 
 private:
     struct Costs {
@@ -91,8 +88,7 @@ private:
     LaunchProbes::Wanted applied_;
     mutable std::mutex mutex_;  // of the states; only the thread changes them
     States states_;
-    std::chrono::nanoseconds detached_at_{};  // the last time that any end was
-    std::jthread thread_;                     // the last: it ends before what it uses
+    std::jthread thread_;  // the last: it ends before what it uses
 };
 
 }  // namespace gpusnoop::probes

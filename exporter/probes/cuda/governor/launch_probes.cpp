@@ -22,6 +22,7 @@ namespace {
 
 using ebpf::AttachPoint;
 using ebpf::UprobeSet;
+using std::chrono::nanoseconds;
 
 // Processes end without a word: the users of a file are looked through at this many.
 constexpr std::size_t many_users = 1'024;
@@ -248,6 +249,8 @@ void LaunchProbes::give_up_if(bool unwanted, const FileId &id, UprobeSet &probes
 void LaunchProbes::settle(const FileId &id) {
     const std::lock_guard one_at_a_time(exchanging_);
     Surplus surplus;
+    bool loses_ends = false;
+    bool is_driver = false;
     {
         const std::lock_guard lock(mutex_);
         const auto found = files_.find(id);
@@ -267,6 +270,11 @@ void LaunchProbes::settle(const FileId &id) {
         if (!file.is_driver) {
             say_code(links == LaunchLinks::none, users);
         }
+        loses_ends = links != LaunchLinks::ends && !file.ends.is_empty();
+        is_driver = file.is_driver;
+        if (loses_ends) {
+            say_detached(is_driver, users);
+        }
         give_up_if(links != LaunchLinks::ends, id, file.ends, surplus);
         give_up_if(links != LaunchLinks::counting, id, file.counting, surplus);
         for (auto own = file.own.begin(); own != file.own.end();) {
@@ -279,7 +287,31 @@ void LaunchProbes::settle(const FileId &id) {
         }
     }
     close(std::move(surplus));
+    if (loses_ends) {
+        const std::lock_guard lock(mutex_);
+        say_detached(is_driver, users_[id]);  // what began before the last probe was closed
+    }
     programs_.end_exchange();
+}
+
+void LaunchProbes::say_detached(bool is_driver, const Users &users) const {
+    const auto now = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
+    for (const auto &[tgid, user] : users) {
+        if (has_ended(tgid)) {
+            continue;
+        }
+        cuda_detached times{};
+        (void)bpf_map_lookup_elem(programs_.detaches_map(), &tgid, &times);
+        (is_driver ? times.driver_ns : times.runtime_ns) = now;
+        (void)bpf_map_update_elem(programs_.detaches_map(), &tgid, &times, BPF_ANY);
+    }
+}
+
+bool LaunchProbes::may_have_ended(std::uint32_t tgid, bool is_driver, nanoseconds began) const {
+    cuda_detached times{};
+    return bpf_map_lookup_elem(programs_.detaches_map(), &tgid, &times) == 0 &&
+           static_cast<std::uint64_t>(began.count()) <
+               (is_driver ? times.driver_ns : times.runtime_ns);
 }
 
 void LaunchProbes::say_code(bool is_unseen, const Users &users) const {

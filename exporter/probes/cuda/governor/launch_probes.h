@@ -51,6 +51,10 @@ public:
     [[nodiscard]] std::vector<FileId> files();
     // Whether probes of the file are being detached.
     [[nodiscard]] bool is_closing(const FileId &id);
+    // For any thread. Whether a launch of the process that began then, by the driver's or a
+    // runtime's function, may have ended unseen.
+    [[nodiscard]] bool may_have_ended(std::uint32_t tgid, bool is_driver,
+                                      std::chrono::nanoseconds began) const;
 
     // The rest is for the governor's thread.
     //
@@ -98,7 +102,9 @@ private:
     Result<> attach_missing(File &file, LaunchLinks links, const Users &users);
     // Exchanges the links of a file, if it should have others.
     void settle(const FileId &id);
-    // For the programs: which code of the users launches without a probe.
+    // For the programs: that ends of the users' launches are, or were, detached from now.
+    void say_detached(bool is_driver, const Users &users) const;
+    // And which code of the users launches without a probe.
     void say_code(bool is_unseen, const Users &users) const;
     void give_up_if(bool unwanted, const FileId &id, ebpf::UprobeSet &probes, Surplus &surplus);
     void close(Surplus surplus);

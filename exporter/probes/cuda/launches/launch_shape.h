@@ -4,6 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <functional>
+#include <string_view>
+#include <unordered_map>
+
+#include "bpf/cuda/cuda.h"
 
 namespace gpusnoop::probes {
 
@@ -48,5 +54,19 @@ struct LaunchShape {
         }
     };
 };
+
+// Of the kernel's table of counted launches. By its bytes: it has no padding.
+struct CountedLaunchHash {
+    std::size_t operator()(const cuda_launch_key &key) const {
+        return std::hash<std::string_view>()({reinterpret_cast<const char *>(&key), sizeof(key)});
+    }
+};
+struct CountedLaunchEqual {
+    bool operator()(const cuda_launch_key &one, const cuda_launch_key &other) const {
+        return std::memcmp(&one, &other, sizeof(one)) == 0;
+    }
+};
+using CountedLaunches =
+    std::unordered_map<cuda_launch_key, std::uint64_t, CountedLaunchHash, CountedLaunchEqual>;
 
 }  // namespace gpusnoop::probes

@@ -42,18 +42,6 @@ std::uint64_t threads_of(const LaunchShape &shape) {
     return threads;
 }
 
-// By its bytes: it has no padding.
-struct CountedHash {
-    std::size_t operator()(const cuda_launch_key &key) const {
-        return std::hash<std::string_view>()({reinterpret_cast<const char *>(&key), sizeof(key)});
-    }
-};
-struct CountedEqual {
-    bool operator()(const cuda_launch_key &one, const cuda_launch_key &other) const {
-        return std::memcmp(&one, &other, sizeof(one)) == 0;
-    }
-};
-
 std::string shape_text(const std::array<std::uint32_t, 3> &shape) {
     return std::to_string(shape[0]) + "x" + std::to_string(shape[1]) + "x" +
            std::to_string(shape[2]);
@@ -75,7 +63,7 @@ struct CudaLaunches::State final : PartState {
     tsl::robin_map<LaunchShape, Count, LaunchShape::Hash> counts;
     tsl::robin_map<std::uint64_t, std::array<series::Slot, 2>> times;  // device
     // What is counted already of each entry of the kernel's table.
-    std::unordered_map<cuda_launch_key, std::uint64_t, CountedHash, CountedEqual> counted;
+    CountedLaunches counted;
     nanoseconds unseen{};
     std::optional<series::Slot> unseen_slot;
 };
@@ -213,6 +201,11 @@ void CudaLaunches::count_launches(Process &process, const LaunchShape &shape, Co
     KernelNames &names = state_of<State>(process).names;
     if (shape.kernel != surplus_kernel && !names.contains(shape.kernel)) {
         callbacks_.catch_up();  // its handle may be new
+        if (!names.contains(shape.kernel)) {
+            if (const auto kernel = callbacks_.launched_by(process.key, shape.kernel)) {
+                names.set_meaning(shape.kernel, *kernel, 0);
+            }
+        }
     }
     const auto [name, request] = names.find(shape.kernel);
     if (request) {

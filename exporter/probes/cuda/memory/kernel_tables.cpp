@@ -117,6 +117,16 @@ std::optional<std::uint64_t> CudaTables::registered_name(std::uint32_t tgid,
     return std::nullopt;
 }
 
+std::optional<std::uint64_t> CudaTables::launched_by(const ProcessKey &process,
+                                                     std::uint64_t handle) const {
+    const cuda_live_key key{handle, process.since_ns, process.tgid, CUDA_LIVE_LAUNCHED};
+    std::uint64_t kernel = 0;
+    if (bpf_map_lookup_elem(maps_.registered, &key, &kernel) != 0) {
+        return std::nullopt;
+    }
+    return kernel;
+}
+
 void CudaTables::forget_registered_of_ended() const {
     std::unordered_set<std::uint32_t> running;
     std::unordered_set<std::uint32_t> ended;

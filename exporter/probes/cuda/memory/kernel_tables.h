@@ -55,7 +55,10 @@ public:
     // forked.
     [[nodiscard]] std::optional<std::uint64_t> registered_name(std::uint32_t tgid,
                                                                std::uint64_t host_function) const;
-    // Forgets the registered names of ended processes.
+    // The kernel that a process's runtime launches by this handle of the driver.
+    [[nodiscard]] std::optional<std::uint64_t> launched_by(const ProcessKey &process,
+                                                           std::uint64_t handle) const;
+    // Forgets the registered names, and such handles, of ended processes.
     void forget_registered_of_ended() const;
     // The launches that were counted where they enter the driver: all of them, for
     // use(cuda_launch_key, cuda_launch_count).
