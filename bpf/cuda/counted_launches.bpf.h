@@ -99,6 +99,7 @@ static __always_inline void count_launch(struct thread *thread)
 		return;
 	}
 	__sync_fetch_and_add(&count->launches, 1);
+	note_launch(thread);
 	ACCOUNT(events, 1);
 }
 

@@ -255,6 +255,8 @@ static __always_inline void end(struct thread *thread, const struct call *call,
 	thread->ended_ns = now_ns;
 	thread->result = PT_REGS_RC(regs);
 	finish(thread, call);
+	if (!CUDA_LAUNCHES_KERNEL(CUDA_COOKIE_OPERATION(call->function)))
+		note_other_call(thread);
 	if (keep_times)
 		end_call_times(thread);
 	if (tracing) {

@@ -74,6 +74,9 @@ struct {
 	__type(value, struct cuda_detached);
 } cuda_detaches SEC(".maps");
 
+/* Some process's launches are counted at the driver's entry. */
+bool notes_launches;
+
 /* An exchange of the links to launches of the driver: its number, and CUDA_EXCHANGE_WAY. */
 __u64 launch_exchange;
 
@@ -172,6 +175,34 @@ static __always_inline void enter_process(struct thread *thread)
 static __always_inline void add_cuda_cost(struct thread *thread, __u32 ns)
 {
 	add_cost(&cuda_procs, &thread->tgid, &thread->cost_ns, ns);
+}
+
+/* A thread keeps so many launches to itself. */
+#define LAUNCHES_KEPT 16
+
+/* How many launches a turn has, and how many other calls are made in turns and in pauses, so that
+ * the launches in pauses can be estimated. */
+static __always_inline void note_launch(struct thread *thread)
+{
+	struct cuda_live_process *process;
+
+	if (!notes_launches || ++thread->kept_launches < LAUNCHES_KEPT)
+		return;
+	process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
+	if (process)
+		__sync_fetch_and_add(&process->launches, thread->kept_launches);
+	thread->kept_launches = 0;
+}
+
+static __always_inline void note_other_call(struct thread *thread)
+{
+	struct cuda_live_process *process;
+
+	if (!notes_launches)
+		return;
+	process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
+	if (process)
+		__sync_fetch_and_add(&process->other_calls, 1);
 }
 
 /* May the process record one more call in the calls ring? */

@@ -56,10 +56,10 @@ struct thread {
 	__u64 unloads;		       /* of all processes, when the epoch was read */
 	__u32 inner_launches;	       /* of the driver, inside of the open call */
 	__u32 checked_launches;	       /* that made one launch of the driver; not more than those */
-	__u32 unused;
-	__u32 gap_is_known; /* the end of its last submission or wait was seen */
-	__u64 published_ns; /* its last counted launch, for other threads */
-	__u64 launch_ns;    /* what its last launches took that were seen to end */
+	__u32 kept_launches;	       /* that its process does not have yet */
+	__u32 gap_is_known;	       /* the end of its last submission or wait was seen */
+	__u64 published_ns;	       /* its last counted launch, for other threads */
+	__u64 launch_ns;	       /* what its last launches took that were seen to end */
 	struct choice chosen;
 	struct choice pushed[PUSHED_CONTEXTS];
 	__u64 pushes;

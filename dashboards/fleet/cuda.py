@@ -184,6 +184,8 @@ class Cuda:
                 if kernel.unobserved:
                     self.counter("gpusnoop_cuda_launches_unobserved_seconds_total", {}, kernel.activity,
                                  kernel.unobserved, whole=False)
+                    self.counter("gpusnoop_cuda_launches_unobserved_total", gpu, kernel.activity,
+                                 kernel.unobserved * kernel.per_step)
                 self.counter("gpusnoop_cuda_kernel_launches_total",
                              {"kernel": kernel.name, "grid": kernel.grid, "block": kernel.block, "via": "stream", **gpu},
                              kernel.activity, kernel.per_step)

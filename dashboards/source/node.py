@@ -7,7 +7,7 @@ from .host_panels import gpu_without_work, held_up, what_takes_the_time
 from .model import Row, link_to
 from .panels import EACH_SECOND, Column, stat, table, thresholds, timeseries
 from .promql import NODE as BY_NODE
-from .promql import (GPU, ON_GPU, PODS, PROGRAM_NAME, count, grown, happened, highest, in_pod, lines, own, quantile, rate, top, total, up,
+from .promql import (GPU, ON_GPU, PODS, PROGRAM_NAME, count, grown, happened, highest, in_pod, launches, lines, own, quantile, rate, top, total, up,
                      within, zero)
 
 # The UUID is what DCGM and we both know a GPU by; each of them counts GPUs in its own way.
@@ -81,7 +81,7 @@ def _gpus():
                    "without utilization: kernels that are too short.",
                    "percentunit", (f"{dcgm('DCGM_FI_DEV_GPU_UTIL')} / 100", "GPU {{gpu}} {{instance}}"), nothing=NEEDS_DCGM),
         timeseries("Launches by GPU", "Launches of kernels and of graphs.", EACH_SECOND,
-                   (total("instance, gpu", rate("cuda_kernel_launches_total", GPU)), "GPU {{gpu}} kernels {{instance}}"),
+                   (total("instance, gpu", launches(rate, GPU)), "GPU {{gpu}} kernels {{instance}}"),
                    (total("instance, gpu", rate("cuda_graph_launches_total", GPU)), "GPU {{gpu}} graphs {{instance}}"), width=24, height=6),
         table("GPUs by index", "The model, UUID and PCI address of each GPU index.",
               [*node_columns(), Column("gpu", "GPU"), Column("name", "model"),
@@ -119,7 +119,7 @@ def _cuda():
                     f"{PROGRAM_NAME} pid {{{{pid}}}}"),
                    links=[link_to(MEMORY, "Memory and leaks", "instance")]),
         timeseries("Kernel launches by program", "Launches by calls and by graphs.", EACH_SECOND,
-                   (lines(10, total("comm", rate("cuda_kernel_launches_total"))), PROGRAM_NAME)),
+                   (lines(10, total("comm", launches(rate))), PROGRAM_NAME)),
         timeseries("Copied by direction", "Bytes of successful copies per second.", "binBps",
                    (total("direction", rate("cuda_memcpy_bytes_total")), "{{direction}}"), stack=True,
                    links=[link_to(COPIES, "Copies and launches", "instance")]),

@@ -79,6 +79,12 @@ def rate(name, *matchers):
     return f"rate({own(name, *matchers)}[$__rate_interval])"
 
 
+def launches(per_second, *matchers):
+    """A rate of kernel launches, with those that were estimated while they were not counted (cuda.max_overhead).
+    `per_second(family, *matchers)` is a rate."""
+    return f"({per_second('cuda_kernel_launches_total', *matchers)} or {per_second('cuda_launches_unobserved_total', *matchers)})"
+
+
 def increase(name, *matchers, over="$__range"):
     return f"increase({own(name, *matchers)}[{over}])"
 

@@ -4,6 +4,7 @@ and programs: it is asked here, and of the exporters' own series, which are newe
 from .common import ERROR_COLORS, FAILING_COLORS, HEALTH, LOST_COLORS, WARNING_COLORS
 from .model import link_to
 from .panels import EACH_MINUTE, EACH_SECOND, stat
+from . import promql
 from .promql import own, rate, total, up, zero
 
 UNKNOWN_GRAPHS = 'content="unknown"'
@@ -20,7 +21,7 @@ def processes(expression, **options):
 
 def launches(per_second, **options):
     """`per_second(family, *matchers)` is a rate of the series that the dashboard is about."""
-    kernels = total("", per_second("cuda_kernel_launches_total"))
+    kernels = total("", promql.launches(per_second))
     graphs = total("", per_second("cuda_graph_launches_total", UNKNOWN_GRAPHS))
     return stat("Kernel launches", "Kernels launched by calls and by graphs, per second over the last 5 minutes. A graph with "
                 "unknown content counts as one.", EACH_SECOND, zero(f"{kernels} + ({zero(graphs)})"), **options)

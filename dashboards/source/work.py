@@ -4,7 +4,7 @@ from . import tiles
 from .common import (COPIES, ERROR_COLORS, GPUS, dashboard, node_columns, program_columns, program_variables)
 from .model import Row
 from .panels import EACH_SECOND, Column, heatmap, stat, table, timeseries
-from .promql import (GPU, PROGRAM, PROGRAM_NAME, buckets, happened, increase, lines, own, quantile, rate, top, total, zero)
+from .promql import (GPU, PROGRAM, PROGRAM_NAME, buckets, happened, increase, launches, lines, own, quantile, rate, top, total, zero)
 
 SYNC = 'mode="sync"'
 OVER_THE_BUS = (SYNC, 'direction=~"h2d|d2h"', PROGRAM, GPU)
@@ -64,8 +64,8 @@ def _launches():
     return Row(
         "Kernel launches",
         timeseries("Launches by program", "Kernels launched by calls and by graphs, of the ten programs with the most.", EACH_SECOND,
-                   (lines(10, total("comm", rate("cuda_kernel_launches_total", PROGRAM, GPU))), PROGRAM_NAME)),
-        timeseries("Launches by kernel", "The ten kernels that are launched most.", EACH_SECOND,
+                   (lines(10, total("comm", launches(rate, PROGRAM, GPU))), PROGRAM_NAME)),
+        timeseries("Launches by kernel", "The ten kernels that are launched most. Of a program whose launches are counted in turns, those of its turns.", EACH_SECOND,
                    (lines(10, total("kernel", rate("cuda_kernel_launches_total", PROGRAM, GPU))), "{{kernel}}")),
         table("Kernels and shapes", "The 50 kernels with the most launches in this range, by shape (XxYxZ). Launches of a few "
               "threads leave most of a GPU idle.",

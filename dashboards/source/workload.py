@@ -11,7 +11,7 @@ from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, GROWTH_COLORS, HOS
 from .host_panels import gpu_without_work, held_up, what_takes_the_time
 from .model import Row, link_to
 from .panels import EACH_SECOND, Column, stat, table, timeseries
-from .promql import (CONTAINER, NODE, ON_GPU, grown, growth_of_each, highest, lines, own, rate, recorded, top, total, wide,
+from .promql import (CONTAINER, NODE, ON_GPU, grown, growth_of_each, highest, launches, lines, own, rate, recorded, top, total, wide,
                      within, zero)
 
 CHOSEN_ONES = ('comm=~"$comm"', 'slurm_job_id=~"$slurm_job_id"')
@@ -39,7 +39,7 @@ def per_second(name, *matchers):
 
 OLD = of_workloads(own("cuda_memory_outstanding_older_than_bytes", 'age="1h"', *CHOSEN_ONES))
 PROCESSES = of_workloads(own("process_info", *CHOSEN_ONES))
-LAUNCHES = per_second("cuda_kernel_launches_total")
+LAUNCHES = launches(per_second)
 # What a known graph runs is among the launches.
 UNKNOWN_GRAPHS = per_second("cuda_graph_launches_total", 'content="unknown"')
 COPIED = per_second("cuda_memcpy_bytes_total")

@@ -20,6 +20,7 @@ namespace {
 
 constexpr const char *launches_family = "gpusnoop_cuda_kernel_launches_total";
 constexpr const char *unobserved_family = "gpusnoop_cuda_launches_unobserved_seconds_total";
+constexpr const char *estimated_family = "gpusnoop_cuda_launches_unobserved_total";
 
 // 2 %: a slow launcher costs less where a probe is expensive, too, and a fast one costs more where
 // another exporter makes its calls slow.
@@ -159,8 +160,16 @@ TEST_CASE("a process that costs too much has its launches seen in turns, and not
 
     // Below the limit, it is as exact as any other.
     const double launches = number(heavy.truth().launches);
-    const double unseen = launches - seen(exporter.scrape(), heavy);
+    const Page page = exporter.scrape();
+    const double unseen = launches - seen(page, heavy);
     REQUIRE(unseen > 0);
+    // It allocates after each so many launches, so that these show how many there were. How exact
+    // that is depends on how long its turns are here.
+    const double estimated = page.sum(estimated_family, heavy.of());
+    CAPTURE(unseen, estimated);
+    CHECK(estimated > unseen / 2);
+    CHECK(estimated < unseen * 2);
+    CHECK_FALSE(page.has(estimated_family, light.of()));
     heavy.be("slow");
     heavy.be("idle");
     const double all = number(heavy.truth().launches);

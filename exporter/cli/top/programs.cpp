@@ -31,7 +31,8 @@ void add(const MetricsLine &line, ProgramsSample &sample) {
         }
     } else if (line.name == "gpusnoop_cuda_memory_outstanding_bytes") {
         add_memory(line, program());
-    } else if (line.name == "gpusnoop_cuda_kernel_launches_total") {
+    } else if (line.name == "gpusnoop_cuda_kernel_launches_total" ||
+               line.name == "gpusnoop_cuda_launches_unobserved_total") {
         program().launches += line.value;
     } else if (line.name == "gpusnoop_cuda_memcpy_bytes_total") {
         program().copied_bytes += line.value;

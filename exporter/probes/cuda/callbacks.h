@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "exporter/probes/cuda/governor/unseen_launches.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 #include "exporter/probes/cuda/memory/live_allocations.h"
 #include "exporter/probes/cuda/memory/live_table.h"
@@ -41,10 +42,7 @@ struct CudaCallbacks {
     std::function<bool(const ProcessKey &)> has_profiler = [](const ProcessKey &) { return false; };
     CostOf cost_of = [](const auto &) { return 0; };
     OverheadLimitsPtr overhead{};
-    // How long a process's launches were not seen, because it cost more than it may.
-    std::function<std::chrono::nanoseconds(const ProcessKey &)> unseen_of = [](const auto &) {
-        return std::chrono::nanoseconds(0);
-    };
+    std::function<Unseen(const ProcessKey &)> unseen_of = [](const auto &) { return Unseen{}; };
     // Removes entries from the kernel's table of live allocations. Returns new entries at the same
     // addresses that were missing from the table for a moment.
     std::function<std::vector<LiveEntry>(std::span<const LiveEntry>)> forget_live = [](auto) {

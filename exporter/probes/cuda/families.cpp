@@ -128,6 +128,13 @@ LaunchFamilies make_launch_families(series::FamilySet &set) {
                                   "not counted, as the probes "
                                   "cost them more than cuda.max_overhead.",
                                   {}, nanoseconds_per_second),
+        .unobserved_launches =
+            set.counter("cuda_launches_unobserved_total",
+                        "Estimate of the kernel launches that were not counted, as the probes cost "
+                        "their process more than cuda.max_overhead. From the times in which they "
+                        "were: launches for each wait, copy and other call, which are always "
+                        "counted; without such calls, launches per second.",
+                        {gpu}),
     };
 }
 

@@ -36,6 +36,7 @@ struct LaunchFamilies {
     series::Family &launch_duration;
     series::Family &launch_threads;
     series::Family &unobserved;
+    series::Family &unobserved_launches;
 };
 
 struct GraphFamilies {

@@ -189,50 +189,49 @@ void CudaProbe::keep_or_find_script(Process &process) const {
 }
 
 CudaCallbacks CudaProbe::callbacks() {
-    return {.catch_up = [this] { consumer_->rings().drain_lifecycle(); },
-            .launched_by =
-                [this](const ProcessKey &key, std::uint64_t handle) {
-                    return consumer_->tables().launched_by(key, handle);
-                },
-            .remember_executable =
-                [this](const symbols::Executable &executable) {
-                    consumer_->names().remember(executable);
-                },
-            .ask_for_kernel =
-                [this](symbols::CudaKernelRequest request) {
-                    consumer_->names().ask_for_kernel(std::move(request), consumer_->tables());
-                },
-            .ask_for_site =
-                [this](std::uint64_t ticket, const Process &process, const Site &site) {
-                    consumer_->names().ask_for_site(ticket, process.key.tgid,
-                                                    process.executable.code_start, site,
-                                                    consumer_->tables());
-                },
-            .forget_stack = [this](std::int32_t stack) { consumer_->tables().forget_stack(stack); },
-            .describe =
-                [this](Process &process) {
-                    describe(process, gpus_);
-                    keep_or_find_script(process);
-                    if (config_.endings != ebpf::Endings::exits) {
-                        sandboxes_.look(process);
-                    }
-                    process.is_complete = has_all_calls(process);
-                },
-            .has_all_calls = [this](const Process &process) { return has_all_calls(process); },
-            .has_profiler =
-                [this](const ProcessKey &key) { return consumer_->tables().has_profiler(key); },
-            .cost_of =
-                [this](const ProcessKey &key) {
-                    return cost_in<cuda_live_process>(consumer_->tables().processes(), key);
-                },
-            .overhead = overhead_,
-            .unseen_of =
-                [this](const ProcessKey &key) {
-                    return governor_ ? governor_->unseen(key) : nanoseconds(0);
-                },
-            .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
-            .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
-            .left_unfreed = [this](const auto &end) { targets_->gpu_process_ended(end); }};
+    return {
+        .catch_up = [this] { consumer_->rings().drain_lifecycle(); },
+        .launched_by =
+            [this](const ProcessKey &key, std::uint64_t handle) {
+                return consumer_->tables().launched_by(key, handle);
+            },
+        .remember_executable =
+            [this](const symbols::Executable &executable) {
+                consumer_->names().remember(executable);
+            },
+        .ask_for_kernel =
+            [this](symbols::CudaKernelRequest request) {
+                consumer_->names().ask_for_kernel(std::move(request), consumer_->tables());
+            },
+        .ask_for_site =
+            [this](std::uint64_t ticket, const Process &process, const Site &site) {
+                consumer_->names().ask_for_site(ticket, process.key.tgid,
+                                                process.executable.code_start, site,
+                                                consumer_->tables());
+            },
+        .forget_stack = [this](std::int32_t stack) { consumer_->tables().forget_stack(stack); },
+        .describe =
+            [this](Process &process) {
+                describe(process, gpus_);
+                keep_or_find_script(process);
+                if (config_.endings != ebpf::Endings::exits) {
+                    sandboxes_.look(process);
+                }
+                process.is_complete = has_all_calls(process);
+            },
+        .has_all_calls = [this](const Process &process) { return has_all_calls(process); },
+        .has_profiler =
+            [this](const ProcessKey &key) { return consumer_->tables().has_profiler(key); },
+        .cost_of =
+            [this](const ProcessKey &key) {
+                return cost_in<cuda_live_process>(consumer_->tables().processes(), key);
+            },
+        .overhead = overhead_,
+        .unseen_of =
+            [this](const ProcessKey &key) { return governor_ ? governor_->unseen(key) : Unseen{}; },
+        .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
+        .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
+        .left_unfreed = [this](const auto &end) { targets_->gpu_process_ended(end); }};
 }
 
 Result<> CudaProbe::start() {

@@ -174,6 +174,10 @@ void CudaPrograms::end_exchange() {
     loaded_->skeleton->bss->launch_exchange = exchanges_ * (CUDA_EXCHANGE_WAY + 1);
 }
 
+void CudaPrograms::note_launches(bool do_so) const {
+    loaded_->skeleton->bss->notes_launches = do_so;
+}
+
 bool CudaPrograms::has_counted() const {
     return loaded_->skeleton->bss->has_counted;
 }

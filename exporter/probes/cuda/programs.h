@@ -85,6 +85,8 @@ public:
     // launch, once. For one thread at a time. `to`: for the driver only, else `none`.
     void begin_exchange(LaunchLinks to);
     void end_exchange();
+    // Whether the programs add up how many launches and other calls a process makes.
+    void note_launches(bool do_so) const;
     // Whether any launch was ever counted so.
     [[nodiscard]] bool has_counted() const;
     // What a launch costs that is seen to its end, over one that is counted where it enters the

@@ -26,6 +26,10 @@ constexpr std::size_t max_processes = 65'536;
 // While the libraries of a process are attached to, its launches are not seen in the driver.
 constexpr unsigned many_odd_looks = 5;
 
+UnseenLaunches::Counts counts_in(const cuda_live_process &process, nanoseconds now) {
+    return {now, nanoseconds(process.cost_ns), process.launches, process.other_calls};
+}
+
 std::string percent_text(double percent) {
     return std::to_string(static_cast<int>(percent + 0.5)) + "%";
 }
@@ -66,7 +70,7 @@ void LaunchGovernor::look(nanoseconds now) {
     const auto read = ebpf::for_each_lookup<std::uint32_t, cuda_live_process>(
         maps_.processes, max_processes, [&](std::uint32_t tgid, const cuda_live_process &process) {
             running.emplace(ProcessKey{tgid, process.since_ns},
-                            Costs{nanoseconds(process.cost_ns), process.even_launches,
+                            Costs{counts_in(process, now), process.even_launches,
                                   process.odd_launches, process.odd_driver_launches});
         });
     if (!read) {
@@ -105,8 +109,9 @@ LaunchGovernor::State &LaunchGovernor::state_of(const ProcessKey &process, nanos
         const nanoseconds since(process.since_ns);
         // With pins, it can have been traced before this exporter.
         const bool is_older = since < started_;
-        const LaunchMeter meter(is_older ? now : since, is_older ? costs.own : nanoseconds(0));
-        const CostBudget budget = is_older ? CostBudget(percent_, now, costs.own + others)
+        const nanoseconds own = costs.counts.cost;
+        const LaunchMeter meter(is_older ? now : since, is_older ? own : nanoseconds(0));
+        const CostBudget budget = is_older ? CostBudget(percent_, now, own + others)
                                            : CostBudget(percent_, since, others);
         const std::lock_guard lock(mutex_);
         found = states_.emplace(process, State(meter, budget)).first;
@@ -127,9 +132,10 @@ void LaunchGovernor::decide(const ProcessKey &process, State &state, nanoseconds
     }
     // Before, it must be known that each of its launches is one of the driver's.
     const bool can_count = costs.even_launches > 0 && state.odd_looks == 0 && !state.is_odd;
-    const bool is_within = state.budget.note(now, costs.own + others);
+    const nanoseconds own = costs.counts.cost;
+    const bool is_within = state.budget.note(now, own + others);
     // In a pause, it pays nothing for its launches.
-    const bool is_dear = state.meter.note(now, costs.own, programs_.cost_of_ends()) ||
+    const bool is_dear = state.meter.note(now, own, programs_.cost_of_ends()) ||
                          (can_pause_ && state.budget.is_in_turns());
     state.is_counted = is_dear && (can_count || state.is_counted);
     state.is_to_be_seen = is_within || !state.is_counted || !can_pause_;
@@ -144,6 +150,8 @@ void LaunchGovernor::decide(const ProcessKey &process, State &state, nanoseconds
              {"overhead", percent_text(state.budget.percent_at_begin())}});
     }
     state.was_in_turns = in_turns;
+    const std::lock_guard lock(mutex_);
+    state.launches.note(costs.counts);
 }
 
 LaunchProbes::Wanted LaunchGovernor::wanted() const {
@@ -175,13 +183,28 @@ LaunchProbes::Wanted LaunchGovernor::wanted() const {
 }
 
 void LaunchGovernor::apply(const LaunchProbes::Wanted &wanted) {
+    programs_.note_launches(!wanted.counted.empty());
     const nanoseconds before = now_on(CLOCK_MONOTONIC);
+    const Counts counted = counts();
     probes_.set(wanted);
-    note_pauses(before);
+    note_pauses(before, counted);
 }
 
-void LaunchGovernor::note_pauses(nanoseconds before) {
+LaunchGovernor::Counts LaunchGovernor::counts() const {
+    Counts counts;
+    for (const auto &[key, state] : states_) {
+        cuda_live_process process{};
+        if (state.is_counted && !state.ended &&
+            bpf_map_lookup_elem(maps_.processes, &key.tgid, &process) == 0) {
+            counts.emplace(key.tgid, counts_in(process, now_on(CLOCK_MONOTONIC)));
+        }
+    }
+    return counts;
+}
+
+void LaunchGovernor::note_pauses(nanoseconds before, const Counts &counts_before) {
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
+    const Counts counts_now = counts();
     for (auto &[key, state] : states_) {
         if (state.ended) {
             continue;
@@ -191,9 +214,18 @@ void LaunchGovernor::note_pauses(nanoseconds before) {
             const std::lock_guard lock(mutex_);
             if (!is_seen && !state.paused_at) {
                 state.paused_at = before;
+                if (const auto of = counts_before.find(key.tgid); of != counts_before.end()) {
+                    state.launches.pause_begins(of->second);
+                }
             } else if (is_seen && state.paused_at) {
                 state.unseen += now - *state.paused_at;
                 state.paused_at.reset();
+            }
+            if (!state.is_counted) {
+                state.launches.turns_end();
+            } else if (const auto of = counts_now.find(key.tgid);
+                       is_seen && !state.launches.is_in_turn() && of != counts_now.end()) {
+                state.launches.turn_begins(of->second);
             }
             if (!is_seen || state.was_in_turns) {
                 state.seen_since = nanoseconds(0);
@@ -222,15 +254,16 @@ void LaunchGovernor::end(const ProcessKey &process, State &state, nanoseconds no
     state.ended = now;
 }
 
-nanoseconds LaunchGovernor::unseen(const ProcessKey &process) const {
+Unseen LaunchGovernor::unseen(const ProcessKey &process) const {
     const std::lock_guard lock(mutex_);
     const auto found = states_.find(process);
     if (found == states_.end()) {
-        return nanoseconds(0);
+        return {};
     }
     const State &state = found->second;
-    return state.unseen +
-           (state.paused_at ? now_on(CLOCK_MONOTONIC) - *state.paused_at : nanoseconds(0));
+    const nanoseconds pause =
+        state.paused_at ? now_on(CLOCK_MONOTONIC) - *state.paused_at : nanoseconds(0);
+    return {state.unseen + pause, state.launches.total()};
 }
 
 }  // namespace gpusnoop::probes

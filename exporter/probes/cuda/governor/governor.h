@@ -12,6 +12,7 @@
 #include "exporter/probes/cuda/governor/cost_budget.h"
 #include "exporter/probes/cuda/governor/launch_meter.h"
 #include "exporter/probes/cuda/governor/launch_probes.h"
+#include "exporter/probes/cuda/governor/unseen_launches.h"
 #include "exporter/probes/frame/cost_tables.h"
 #include "exporter/probes/frame/process_identity.h"
 
@@ -35,13 +36,13 @@ public:
     LaunchGovernor(const LaunchGovernor &) = delete;
     LaunchGovernor &operator=(const LaunchGovernor &) = delete;
 
-    // For any thread. How long the process's launches were not seen, until now or its end.
-    [[nodiscard]] std::chrono::nanoseconds unseen(const ProcessKey &process) const;
+    // For any thread. Until now or the process's end.
+    [[nodiscard]] Unseen unseen(const ProcessKey &process) const;
 
 private:
     struct Costs {
-        std::chrono::nanoseconds own;  // of the probe
-        std::uint64_t even_launches;   // these, as in struct cuda_live_process
+        UnseenLaunches::Counts counts;  // with the probe's own cost
+        std::uint64_t even_launches;    // these, as in struct cuda_live_process
         std::uint64_t odd_launches;
         std::uint64_t odd_driver_launches;
     };
@@ -59,11 +60,13 @@ private:
         bool was_in_turns = false;
         bool turns_end = false;             // at this look
         std::chrono::nanoseconds unseen{};  // without the present pause
+        UnseenLaunches launches;
         std::optional<std::chrono::nanoseconds> paused_at;
         std::chrono::nanoseconds seen_since{1};  // all of them; see struct cuda_sight
         std::optional<std::chrono::nanoseconds> ended;
     };
     using States = std::map<ProcessKey, State>;
+    using Counts = std::map<std::uint32_t, UnseenLaunches::Counts>;
 
     void run(const std::stop_token &stop);
     void look(std::chrono::nanoseconds now);
@@ -73,7 +76,9 @@ private:
                 const Costs &costs, std::chrono::nanoseconds others);
     [[nodiscard]] LaunchProbes::Wanted wanted() const;
     void apply(const LaunchProbes::Wanted &wanted);
-    void note_pauses(std::chrono::nanoseconds before);
+    void note_pauses(std::chrono::nanoseconds before, const Counts &counts_before);
+    // Of the processes whose launches are counted.
+    [[nodiscard]] Counts counts() const;
     void end(const ProcessKey &process, State &state, std::chrono::nanoseconds now);
     // For the programs.
     void say(const ProcessKey &process, const State &state) const;

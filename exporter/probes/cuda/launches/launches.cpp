@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <string_view>
 
@@ -64,7 +65,9 @@ struct CudaLaunches::State final : PartState {
     tsl::robin_map<std::uint64_t, std::array<series::Slot, 2>> times;  // device
     // What is counted already of each entry of the kernel's table.
     CountedLaunches counted;
-    nanoseconds unseen{};
+    // What was counted on each device where launches enter the driver.
+    std::map<std::int32_t, std::uint64_t> by_device;
+    Unseen unseen;
     std::optional<series::Slot> unseen_slot;
 };
 
@@ -126,6 +129,7 @@ void CudaLaunches::on_counted(Process &process, const cuda_launch_key &key,
         return;
     }
     before = count.launches;
+    state_of<State>(process).by_device[key.device] += launches;
     const LaunchShape shape = shape_of(process, key.kernel, key.device, key.grid, key.block);
     families_.launch_threads.observe(times_of(process, shape.device)[1], threads_of(shape),
                                      launches);
@@ -222,16 +226,39 @@ void CudaLaunches::count_launches(Process &process, const LaunchShape &shape, Co
 
 void CudaLaunches::note_unseen(Process &process) {
     auto &state = state_of<State>(process);
-    const nanoseconds unseen = callbacks_.unseen_of(process.key);
-    if (unseen <= state.unseen) {
-        return;
+    const Unseen unseen = callbacks_.unseen_of(process.key);
+    if (unseen.time > state.unseen.time) {
+        if (!state.unseen_slot) {
+            state.unseen_slot = families_.unobserved.slot(process.owner, labels_of(process, {}));
+        }
+        families_.unobserved.add(
+            *state.unseen_slot,
+            static_cast<std::uint64_t>((unseen.time - state.unseen.time).count()));
+        state.unseen.time = unseen.time;
     }
-    if (!state.unseen_slot) {
-        state.unseen_slot = families_.unobserved.slot(process.owner, labels_of(process, {}));
+    if (unseen.launches > state.unseen.launches && !state.by_device.empty()) {
+        add_unseen(process, unseen.launches - state.unseen.launches);
+        state.unseen.launches = unseen.launches;
     }
-    families_.unobserved.add(*state.unseen_slot,
-                             static_cast<std::uint64_t>((unseen - state.unseen).count()));
-    state.unseen = unseen;
+}
+
+// On the devices on which it launched while its launches were counted, in that proportion.
+void CudaLaunches::add_unseen(Process &process, std::uint64_t launches) {
+    const auto &by_device = state_of<State>(process).by_device;
+    double rest = 0;
+    for (const auto &[device, counted] : by_device) {
+        rest += static_cast<double>(counted);
+    }
+    for (const auto &[device, counted] : by_device) {
+        const double share = static_cast<double>(counted) / rest;
+        const auto here = static_cast<std::uint64_t>(share * static_cast<double>(launches) + 0.5);
+        families_.unobserved_launches.add(
+            families_.unobserved_launches.slot(
+                process.owner, labels_of(process, {gpu_of(process, device_of(process, device))})),
+            here);
+        launches -= here;
+        rest -= static_cast<double>(counted);
+    }
 }
 
 // ---- names ----

@@ -44,7 +44,7 @@ public:
     // Names come in batches: one pass counts the waiting launches of all of them.
     void count_named();
 
-    // How long its launches were not seen, since it began.
+    // The launches that were not counted, since it began.
     void note_unseen(Process &process);
 
 private:
@@ -59,6 +59,7 @@ private:
     void count_waiting(Process &process);
     // The slots of a device's durations and threads.
     const std::array<series::Slot, 2> &times_of(Process &process, std::int32_t device);
+    void add_unseen(Process &process, std::uint64_t launches);
     void note_named(Process &process);
     void give_up_names(Process &process);
     void ask(const Process &process, const KernelNames::Request &request);

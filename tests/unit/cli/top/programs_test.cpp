@@ -31,6 +31,7 @@ std::string page(const std::string &launches, const std::string &held, const std
            "gpusnoop_cuda_memory_outstanding_bytes{" + train +
            R"(,pid="8",gpu="0",memory_kind="pinned_host"} 5e9)" + "\n" +
            "gpusnoop_cuda_kernel_launches_total{" + train + R"(,kernel="a\"b{",gpu="0"} )" +
+           launches + "\n" + "gpusnoop_cuda_launches_unobserved_total{" + train + R"(,gpu="0"} )" +
            launches + "\n" + "gpusnoop_cuda_memcpy_bytes_total{" + train + R"(,gpu="0"} 2048)" +
            "\n" + "gpusnoop_host_launch_thread_seconds_total{" + train +
            R"(,phase="wait",state="poll"} )" + wait + "\n" +
@@ -57,14 +58,14 @@ TEST_CASE("a page of metrics is GPU programs, each of all its processes") {
     CHECK(rows[0].now.gpus == std::set<std::string>{"0", "1"});
     CHECK(rows[0].now.held_bytes == 8192 + 1024);
     CHECK(rows[0].grown_bytes == 4096);
-    CHECK(rows[0].launches == 100);
+    CHECK(rows[0].launches == 200);
     CHECK(rows[0].copied_bytes == 0);
     CHECK(rows[0].waiting_seconds == 1);
     CHECK(rows[0].launching_seconds == 1);
     const auto lines = table_lines(rows, 10);
     REQUIRE(lines.size() == 2);
     CHECK(lines[1] ==
-          "python3 train.py job 17   9.00 KiB   +4.00 KiB        100  100%        0  1m 30s  "
+          "python3 train.py job 17   9.00 KiB   +4.00 KiB        200  100%        0  1m 30s  "
           "0,1         0 B     2  a-b");
     CHECK(head_line("http://node:1", *now, 1060, &rows) ==
           "gpusnoop_exporter 1.2.3 at http://node:1, up 1m 0s, 1 GPU program, 2 processes, 9.00 "

@@ -53,7 +53,7 @@ TEST_CASE("the part of launches asks for a name once, and counts what waited whe
 TEST_CASE("the part of launches counts the time in which they were not seen") {
     LaunchesFixture bench;
     std::chrono::nanoseconds unseen{};
-    bench.callbacks.unseen_of = [&](const ProcessKey &) { return unseen; };
+    bench.callbacks.unseen_of = [&](const ProcessKey &) { return Unseen{unseen, 0}; };
     bench.launches.note_unseen(bench.process());
     CHECK(bench.page("cuda_launches_unobserved_seconds_total").empty());
     unseen = 2s;
@@ -66,6 +66,31 @@ TEST_CASE("the part of launches counts the time in which they were not seen") {
     unseen = 3s;
     bench.launches.note_unseen(bench.process());
     CHECK(bench.sum("cuda_launches_unobserved_seconds_total", {}) == 3'000'000'000);
+}
+
+TEST_CASE("estimated launches are of the devices on which the process launched, in proportion") {
+    LaunchesFixture bench;
+    std::uint64_t unseen = 0;
+    bench.callbacks.unseen_of = [&](const ProcessKey &) { return Unseen{1s, unseen}; };
+    const auto counted = [&](std::int32_t device, std::uint64_t launches) {
+        const cuda_launch_key key{bench.process().key.since_ns,
+                                  0x10,
+                                  bench.process().key.tgid,
+                                  device,
+                                  {1, 1, 1},
+                                  {1, 1, 1},
+                                  0};
+        bench.launches.on_counted(bench.process(), key, {launches, 1});
+    };
+    counted(0, 3);
+    counted(1, 1);
+    unseen = 1'000;
+    bench.launches.note_unseen(bench.process());
+    CHECK(bench.sum("cuda_launches_unobserved_total", {"0"}) == 750);
+    CHECK(bench.sum("cuda_launches_unobserved_total", {"1"}) == 250);
+    unseen = 1'001;
+    bench.launches.note_unseen(bench.process());
+    CHECK(bench.sum("cuda_launches_unobserved_total", {}) == 1'001);
 }
 
 TEST_CASE("the part of launches needs a process until the names that it waits for have come") {

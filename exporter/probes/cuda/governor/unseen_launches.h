@@ -1,0 +1,114 @@
+// How many launches a process made while they were not counted.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+namespace gpusnoop::probes {
+
+// Launches of a process that were not counted, because it cost more than it may.
+struct Unseen {
+    std::chrono::nanoseconds time{};  // in which they were not
+    std::uint64_t launches = 0;       // estimated
+};
+
+// An estimate, from the process's turns on either side of each pause. A program that waits or
+// copies makes so many launches for each of these calls, which are counted in pauses, too, so that
+// it does not matter that it is slower in a turn. Of one that only launches, the rate counts: that
+// of the time which the probes left it. All counts are since the process began.
+class UnseenLaunches {
+public:
+    struct Counts {
+        std::chrono::nanoseconds at{};
+        std::chrono::nanoseconds cost{};  // of the probes
+        std::uint64_t launches = 0;
+        std::uint64_t calls = 0;  // all others
+    };
+    // Of fewer in the last turns, the number of launches for each says little.
+    static constexpr double enough_calls = 20;
+    // What a turn still counts when the next one ends.
+    static constexpr double kept = 0.75;
+    // A longer one is several.
+    static constexpr std::chrono::seconds longest_turn{1};
+
+    void turn_begins(const Counts &now) {
+        if (is_paused_) {
+            paused_calls_ += since(began_.calls, now.calls);
+            paused_ns_ += static_cast<double>((now.at - began_.at).count());
+            paused_launches_ += since(began_.launches, now.launches);
+        }
+        is_paused_ = false;
+        is_in_turn_ = true;
+        began_ = now;
+    }
+
+    void pause_begins(const Counts &now) {
+        if (is_in_turn_) {
+            end_turn(now);
+        }
+        is_in_turn_ = false;
+        is_paused_ = true;
+        began_ = now;
+    }
+
+    // What follows is no turn: its launches are all seen to their end.
+    void turns_end() { is_in_turn_ = false; }
+    [[nodiscard]] bool is_in_turn() const { return is_in_turn_; }
+
+    // For every now and then.
+    void note(const Counts &now) {
+        if (is_in_turn_ && now.at - began_.at >= longest_turn) {
+            end_turn(now);
+            began_ = now;
+        } else if (is_paused_) {
+            const auto ns = static_cast<double>((now.at - began_.at).count());
+            total_ = std::max(total_, settled_ + unseen(since(began_.calls, now.calls), ns,
+                                                        since(began_.launches, now.launches)));
+        }
+    }
+
+    [[nodiscard]] std::uint64_t total() const { return static_cast<std::uint64_t>(total_); }
+
+private:
+    static double since(std::uint64_t before, std::uint64_t now) {
+        return now > before ? static_cast<double>(now - before) : 0;
+    }
+
+    void end_turn(const Counts &now) {
+        const auto took = static_cast<double>((now.at - began_.at).count());
+        const auto cost = static_cast<double>((now.cost - began_.cost).count());
+        launches_ = launches_ * kept + since(began_.launches, now.launches);
+        calls_ = calls_ * kept + since(began_.calls, now.calls);
+        free_ns_ = free_ns_ * kept + std::max(took - cost, took / 2);
+        settled_ += unseen(paused_calls_, paused_ns_, paused_launches_);
+        paused_calls_ = paused_ns_ = paused_launches_ = 0;
+        total_ = std::max(total_, settled_);
+    }
+    // In pauses with so many other calls, that took so long, and at whose beginning so many
+    // launches were counted before their probe was gone.
+    [[nodiscard]] double unseen(double calls, double ns, double counted) const {
+        if (free_ns_ == 0) {
+            return 0;  // there was no turn yet
+        }
+        const double made =
+            calls_ >= enough_calls ? calls * launches_ / calls_ : ns * launches_ / free_ns_;
+        return std::max(0.0, made - counted);
+    }
+
+    bool is_in_turn_ = false;
+    bool is_paused_ = false;
+    Counts began_;
+    // Of the last turns.
+    double launches_ = 0;
+    double calls_ = 0;
+    double free_ns_ = 0;
+    // Of the pause before the turn that has not ended.
+    double paused_calls_ = 0;
+    double paused_ns_ = 0;
+    double paused_launches_ = 0;
+    double settled_ = 0;
+    double total_ = 0;
+};
+
+}  // namespace gpusnoop::probes

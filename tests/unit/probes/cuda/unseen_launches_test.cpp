@@ -1,0 +1,115 @@
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <random>
+
+#include "exporter/probes/cuda/governor/unseen_launches.h"
+
+using namespace gpusnoop::probes;
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+
+namespace {
+
+// A program that makes `launches` a second, and a wait after each `launches_a_wait` of them.
+struct UnseenProgram {
+    double launches_a_second;
+    double launches_a_wait;  // 0: it does not wait
+    nanoseconds cost_of_launch{};
+
+    UnseenLaunches estimate{};
+    UnseenLaunches::Counts counts{};
+    double made = 0;
+    double counted = 0;
+
+    void run(nanoseconds time, bool is_turn) {
+        const double seconds = std::chrono::duration<double>(time).count();
+        const double slower =
+            is_turn ? 1 + launches_a_second * std::chrono::duration<double>(cost_of_launch).count()
+                    : 1;
+        const double launches = seconds * launches_a_second / slower;
+        made += launches;
+        counted += is_turn ? launches : 0;
+        counts.at += time;
+        counts.launches = static_cast<std::uint64_t>(counted);
+        counts.calls = launches_a_wait > 0 ? static_cast<std::uint64_t>(made / launches_a_wait) : 0;
+        counts.cost = nanoseconds(
+            static_cast<std::int64_t>(counted * static_cast<double>(cost_of_launch.count())));
+    }
+    void pause(nanoseconds time) {
+        estimate.pause_begins(counts);
+        run(time, false);
+        estimate.note(counts);
+    }
+    void turn(nanoseconds time) {
+        estimate.turn_begins(counts);
+        run(time, true);
+    }
+    [[nodiscard]] double estimated_over_made() const {
+        return static_cast<double>(estimate.total()) / (made - counted);
+    }
+};
+
+bool is_about_one(double ratio) {
+    return ratio > 0.98 && ratio < 1.02;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "launches in pauses are estimated by the waits of a program that is slower in its turns") {
+    UnseenProgram program{50'000, 100, 10us};
+    for (int i = 0; i < 20; i++) {
+        program.pause(5s);
+        program.turn(200ms);
+    }
+    program.pause(5s);
+    CHECK(is_about_one(program.estimated_over_made()));
+}
+
+TEST_CASE(
+    "launches of a program that only launches are estimated by the time that it had for them") {
+    UnseenProgram program{100'000, 0, 1us};
+    for (int i = 0; i < 10; i++) {
+        program.pause(3s);
+        program.turn(100ms);
+    }
+    program.pause(1s);
+    CHECK(is_about_one(program.estimated_over_made()));
+}
+
+TEST_CASE("before its first turn ends, nothing is estimated, and then the pause before it, too") {
+    UnseenProgram program{10'000, 10, 1us};
+    program.pause(4s);
+    program.turn(1s);
+    CHECK(program.estimate.total() == 0);
+    program.pause(1s);
+    CHECK(is_about_one(program.estimated_over_made()));
+}
+
+TEST_CASE("a program that rests in its pause has launched nothing there") {
+    UnseenProgram program{10'000, 10, 1us};
+    program.pause(1s);
+    program.turn(1s);
+    program.pause(1s);
+    const auto before = program.estimate.total();
+    program.counts.at += 10s;
+    program.estimate.note(program.counts);
+    CHECK(program.estimate.total() == before);
+}
+
+TEST_CASE("the estimate never falls, whatever the numbers of launches and waits do") {
+    std::mt19937 random(7);
+    UnseenProgram program{10'000, 10, 1us};
+    std::uint64_t last = 0;
+    for (int i = 0; i < 1'000; i++) {
+        program.launches_a_second = static_cast<double>(random() % 100'000);
+        program.launches_a_wait = static_cast<double>(random() % 300);
+        if (random() % 3 == 0) {
+            program.turn(std::chrono::milliseconds(random() % 1'000));
+        } else {
+            program.pause(std::chrono::milliseconds(random() % 5'000));
+        }
+        REQUIRE(program.estimate.total() >= last);
+        last = program.estimate.total();
+    }
+}
