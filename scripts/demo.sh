@@ -33,7 +33,7 @@ if [ -z "$build" ]; then
     build=build/release
     scripts/setup.sh --demo
     cmake --preset release
-    cmake --build --preset release --parallel "$(nproc)" --target gpusnoop_exporter standin_demo
+    cmake --build --preset release --parallel "$(scripts/jobs.sh)" --target gpusnoop_exporter standin_demo
 fi
 tools=$PWD/.deps/tools/usr
 

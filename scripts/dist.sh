@@ -21,7 +21,7 @@ scripts/setup.sh $setup
 rm -rf dist
 for preset in $presets; do
     cmake --preset "$preset"
-    cmake --build --preset "$preset" --parallel "$(nproc)" --target gpusnoop_exporter package_files
+    cmake --build --preset "$preset" --parallel "$(scripts/jobs.sh)" --target gpusnoop_exporter package_files
     scripts/package.sh "build/$preset" dist
 done
 (cd dist && ls -l)

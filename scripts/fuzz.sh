@@ -19,7 +19,7 @@ fi
 
 scripts/setup.sh --tests
 cmake --preset fuzz
-cmake --build --preset fuzz --parallel "$(nproc)" --target "${targets[@]}"
+cmake --build --preset fuzz --parallel "$(scripts/jobs.sh)" --target "${targets[@]}"
 mkdir -p build/fuzz/findings build/fuzz/corpus/elf
 seed=(cc -O2 -shared -fPIC -nostdlib -Wl,-z,noseparate-code tests/fuzz/elf_seed.c)
 "${seed[@]}" -o build/fuzz/corpus/elf/symbols.so

@@ -10,7 +10,7 @@ preset=${1:-plain}
 cmake --preset "$preset"
 targets=(bpf_skeletons)
 [ "$preset" = plain ] || targets+=(exporter/CMakeFiles/exporter_{core,hot}.dir/cmake_pch.hxx.gch)
-cmake --build --preset "$preset" --parallel "$(nproc)" --target "${targets[@]}"
+cmake --build --preset "$preset" --parallel "$(scripts/jobs.sh)" --target "${targets[@]}"
 cd "build/$preset"
 python3 - <<'END' | xargs -0 -n 1 -P "$(nproc)" sh -ec
 import json

@@ -9,7 +9,7 @@ if [ "$(id -u)" -eq 0 ]; then as_root=(); else as_root=(sudo); fi
 
 scripts/setup.sh
 cmake --preset release
-cmake --build --preset release --parallel "$(nproc)" --target gpusnoop_exporter standin_demo
+cmake --build --preset release --parallel "$(scripts/jobs.sh)" --target gpusnoop_exporter standin_demo
 
 cuda_in_use() {
     "${as_root[@]}" sh -c 'grep -qsE "/libcudart(-[^/]*)?\.so" /proc/[0-9]*/maps'

@@ -11,7 +11,7 @@ sanitizers=("$@")
 
 scripts/setup.sh --tests
 cmake --preset release
-cmake --build --preset release --parallel "$(nproc)"
+cmake --build --preset release --parallel "$(scripts/jobs.sh)"
 mkdir -p build/sanitized
 failed=()
 for sanitizer in "${sanitizers[@]}"; do
@@ -19,7 +19,7 @@ for sanitizer in "${sanitizers[@]}"; do
     build=$PWD/build/$sanitizer-exporter
     cmake --preset "$sanitizer" -B "$build" -DCMAKE_CXX_FLAGS_DEBUG="-O2 -g1"
     # A sanitizer needs its shadow memory at fixed addresses.
-    setarch --addr-no-randomize cmake --build "$build" --parallel "$(nproc)" --target gpusnoop_exporter
+    setarch --addr-no-randomize cmake --build "$build" --parallel "$(scripts/jobs.sh)" --target gpusnoop_exporter
     printf '\n== %s\n' "$sanitizer"
     reports=$PWD/build/sanitized/$sanitizer
     rm -f "$reports".*

@@ -20,7 +20,7 @@ case $label in
 all) sanitizers='asan tsan' ;;
 arm64) preset=arm64 ;;
 esac
-jobs=$(nproc)
+jobs=$(scripts/jobs.sh)
 logs=build/test-logs
 failed=()
 

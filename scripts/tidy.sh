@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/plain
 cmake --preset plain
-cmake --build --preset plain --parallel "$(nproc)" --target bpf_skeletons
+cmake --build --preset plain --parallel "$(scripts/jobs.sh)" --target bpf_skeletons
 if [ $# -gt 0 ]; then
     printf '%s\0' "$@"
 else

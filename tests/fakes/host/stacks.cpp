@@ -46,7 +46,8 @@ long faults() {
 }
 
 void spin(unsigned rounds) {
-    for (volatile unsigned i = 0; i < rounds; i = i + 1) {
+    for (unsigned i = 0; i < rounds; i++) {
+        asm volatile("" : : "r"(i));
     }
 }
 
