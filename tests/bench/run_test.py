@@ -54,7 +54,7 @@ class RunTest(unittest.TestCase):
         code, page, said = self.main("one", "memory", "training_step")
         self.assertEqual((code, said), (0, ""))
         self.assertIn("1 of 2 are met.", page)
-        self.assertIn("| this | <= 1x | 0.5x | met |  |\n| that | <= 1x | 2x | **missed** | the kernel |\n", page)
+        self.assertIn("| this | <= 1x | 0.5x | met |  | `one` |\n| that | <= 1x | 2x | **missed** | the kernel | `one` |\n", page)
         self.assertIn("## Some | cost\n\nDone so. (`one`)\n\n| a | b |\n| --- | --- |\n| 1 | x\\|y |\n| 2 |  |\n", page)
         self.assertIn("sudo bench/run.py --quick\n", page)
         order = [page.index(f"## {title}\n") for title in ("Steps", "Memory", "Appendix: bars", "Some | cost")]
@@ -71,6 +71,23 @@ class RunTest(unittest.TestCase):
                     contextlib.redirect_stdout(io.StringIO()):
                 self.assertEqual(run.main(["--no-build", "--build", str(self.root / "build")]), 0)
             self.assertEqual(readme.read_text(encoding="utf-8"), f"Before.\n{run.README_BEGIN}{expected}{run.README_END}After.\n")
+
+    def test_an_update_replaces_what_the_benchmark_had_found_before(self):
+        self.gives("one", RESULTS)
+        self.gives("two", {"tables": [dict(RESULTS["tables"][0], title="Two")], "bars": [dict(RESULTS["bars"][0], what="other")]})
+        names = ("one", "two")
+        _, before, _ = self.main(*names)
+        new = {"tables": [dict(RESULTS["tables"][0], title="New", rows=[["5", "6"]])], "bars": [dict(RESULTS["bars"][0], what="new")]}
+        with mock.patch.object(run, "BENCHMARKS", names):
+            after = run.updated(before, {"one": new}, "another machine")
+            self.assertEqual(run.page(*run.read_page(before)), before)
+        self.assertIn("## New\n\nDone so. Measured again on another machine. (`one`)\n", after)
+        self.assertIn("| 5 | 6 |\n", after)
+        self.assertIn("| new | <= 1x | 0.5x | met |  | `one` |\n| other | <= 1x | 0.5x | met |  | `two` |\n", after)
+        self.assertIn("2 of 2 are met.", after)
+        self.assertNotIn("## Some", after)
+        self.assertNotIn("| that |", after)
+        self.assertIn("## Two\n", after)
 
     def test_the_readme_has_a_place_for_the_numbers(self):
         text = pathlib.Path(run.__file__).resolve().parent.parent.joinpath("README.md").read_text(encoding="utf-8")
