@@ -100,6 +100,18 @@ Process ready_for_launches(const Exporter &exporter, const std::string &mode) {
     return holder;
 }
 
+// Both programs launch the same kernel.
+std::string fast_kernel(const Exporter &exporter) {
+    for (const Sample &sample :
+         exporter.scrape().samples(counted_launches_family, {{"comm", "fast"}})) {
+        if (sample.labels.at("kernel") != "unknown") {
+            return sample.labels.at("kernel");
+        }
+    }
+    FAIL("no kernel has a name");
+    return {};
+}
+
 }  // namespace
 
 TEST_CASE("launches that are counted in the driver are exact by kernel, shape and GPU",
@@ -246,4 +258,32 @@ TEST_CASE("with pins, launches that are counted after a restart have the names o
     const Page page = second.scrape();
     CHECK(page.sum(counted_launches_family, fast.of()) > 500);
     CHECK(page.sum(counted_launches_family, {{"comm", "fast"}, {"kernel", "unknown"}}) == 0);
+}
+
+TEST_CASE(
+    "kernels that a process looked up before it was traced are named beside one that is counted",
+    "[kernel][modes][slow-by-perf]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    CAPTURE(mode);
+    const CountedRun early("early", {"launcher"});
+    early.process.wait_for_output("ready");
+    early.be("slow", SIGUSR1);
+    early.be("idle", SIGUSR1);
+    const Exporter exporter(counted_config(mode));
+    const Process holder = ready_for_launches(exporter, mode);
+    const Fast fast;
+    fast.wait_until_counted(exporter);
+    early.be("slow", SIGUSR1);
+    const auto launches = [&](const std::string &kernel) {
+        return exporter.scrape().sum(counted_launches_family,
+                                     {{"comm", "early"}, {"kernel", kernel}});
+    };
+    const std::string name = fast_kernel(exporter);
+    eventually("its kernel to have a name", [&] { return launches(name) > 0; });
+    const double unknown = launches("unknown");
+    fast.wait_until_counted(exporter);
+    const double named = launches(name);
+    eventually("more launches", [&] { return launches(name) > named + 100; });
+    CHECK(launches("unknown") == unknown);
 }

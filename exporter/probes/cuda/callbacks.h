@@ -43,6 +43,8 @@ struct CudaCallbacks {
     CostOf cost_of = [](const auto &) { return 0; };
     OverheadLimitsPtr overhead{};
     std::function<Unseen(const ProcessKey &)> unseen_of = [](const auto &) { return Unseen{}; };
+    // Once a second. The names of some of the running process's kernels are not known.
+    std::function<void(const ProcessKey &, bool)> note_unknown_kernels = [](const auto &, bool) {};
     // Removes entries from the kernel's table of live allocations. Returns new entries at the same
     // addresses that were missing from the table for a moment.
     std::function<std::vector<LiveEntry>(std::span<const LiveEntry>)> forget_live = [](auto) {

@@ -229,6 +229,12 @@ CudaCallbacks CudaProbe::callbacks() {
         .overhead = overhead_,
         .unseen_of =
             [this](const ProcessKey &key) { return governor_ ? governor_->unseen(key) : Unseen{}; },
+        .note_unknown_kernels =
+            [this](const ProcessKey &key, bool any) {
+                if (governor_) {
+                    governor_->note_unknown_kernels(key, any);
+                }
+            },
         .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
         .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
         .left_unfreed = [this](const auto &end) { targets_->gpu_process_ended(end); }};

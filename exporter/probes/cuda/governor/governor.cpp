@@ -26,6 +26,14 @@ constexpr std::size_t max_processes = 65'536;
 // While the libraries of a process are attached to, its launches are not seen in the driver.
 constexpr unsigned many_odd_looks = 5;
 
+// How long a process whose kernels have no names is seen to the end of its launches, so that their
+// handles are learned: so long, and so many times as long as it takes to exchange the links.
+constexpr std::chrono::seconds learning{1};
+constexpr int learning_over_exchange = 10;
+// And after how long again, if that does not help: twice as long each time.
+constexpr std::chrono::seconds first_learning_pause{1};
+constexpr std::chrono::minutes longest_learning_pause{10};
+
 UnseenLaunches::Counts counts_in(const cuda_live_process &process, nanoseconds now) {
     return {now, nanoseconds(process.cost_ns), process.launches, process.other_calls};
 }
@@ -86,7 +94,7 @@ void LaunchGovernor::look(nanoseconds now) {
         const nanoseconds others = others_->cost_of(key.tgid);
         decide(key, state_of(key, now, costs, others), now, costs, others);
     }
-    if (const LaunchProbes::Wanted now_wanted = wanted(); now_wanted != applied_) {
+    if (const LaunchProbes::Wanted now_wanted = wanted(now); now_wanted != applied_) {
         apply(now_wanted);
         applied_ = now_wanted;
     }
@@ -152,9 +160,31 @@ void LaunchGovernor::decide(const ProcessKey &process, State &state, nanoseconds
     state.was_in_turns = in_turns;
     const std::lock_guard lock(mutex_);
     state.launches.note(costs.counts);
+    learn_kernels(state, now);
 }
 
-LaunchProbes::Wanted LaunchGovernor::wanted() const {
+// A process that was attached to in its middle, beside a neighbour whose launches are counted, has
+// looked its kernels up before.
+void LaunchGovernor::learn_kernels(State &state, nanoseconds now) const {
+    if (!state.has_unknown_kernels) {
+        state.learning_pause = first_learning_pause;
+    } else if (now >= state.learned_again) {
+        state.learned_until =
+            now + std::max<nanoseconds>(learning, learning_over_exchange * exchange_took_);
+        state.learned_again = state.learned_until + state.learning_pause;
+        state.learning_pause =
+            std::min<nanoseconds>(2 * state.learning_pause, longest_learning_pause);
+    }
+}
+
+void LaunchGovernor::note_unknown_kernels(const ProcessKey &process, bool any) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = states_.find(process); found != states_.end()) {
+        found->second.has_unknown_kernels = any;
+    }
+}
+
+LaunchProbes::Wanted LaunchGovernor::wanted(nanoseconds now) const {
     LaunchProbes::Wanted wanted;
     for (const auto &[key, state] : states_) {
         if (state.ended) {
@@ -162,6 +192,9 @@ LaunchProbes::Wanted LaunchGovernor::wanted() const {
         }
         if (state.is_counted) {
             wanted.counted.insert(key.tgid);
+        }
+        if (now < state.learned_until) {
+            wanted.learned.insert(key.tgid);
         }
         if (state.is_odd) {
             wanted.odd.insert(key.tgid);
@@ -173,6 +206,9 @@ LaunchProbes::Wanted LaunchGovernor::wanted() const {
                 wanted.paused.insert(key.tgid);
             }
         }
+    }
+    if (wanted.counted.empty()) {
+        wanted.learned.clear();  // all launches are seen to their end
     }
     if (wanted.driver_is_odd) {
         wanted.counted.clear();
@@ -187,6 +223,7 @@ void LaunchGovernor::apply(const LaunchProbes::Wanted &wanted) {
     const nanoseconds before = now_on(CLOCK_MONOTONIC);
     const Counts counted = counts();
     probes_.set(wanted);
+    exchange_took_ = now_on(CLOCK_MONOTONIC) - before;
     note_pauses(before, counted);
 }
 

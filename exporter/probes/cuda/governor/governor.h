@@ -39,6 +39,9 @@ public:
     // For any thread. Until now or the process's end.
     [[nodiscard]] Unseen unseen(const ProcessKey &process) const;
 
+    // For any thread. Whether the process launches kernels whose names are not known.
+    void note_unknown_kernels(const ProcessKey &process, bool any);
+
 private:
     struct Costs {
         UnseenLaunches::Counts counts;  // with the probe's own cost
@@ -62,6 +65,10 @@ private:
         std::chrono::nanoseconds unseen{};  // without the present pause
         UnseenLaunches launches;
         std::optional<std::chrono::nanoseconds> paused_at;
+        bool has_unknown_kernels = false;
+        std::chrono::nanoseconds learned_until{};
+        std::chrono::nanoseconds learned_again{};  // not before
+        std::chrono::nanoseconds learning_pause{};
         std::chrono::nanoseconds seen_since{1};  // all of them; see struct cuda_sight
         std::optional<std::chrono::nanoseconds> ended;
     };
@@ -74,7 +81,8 @@ private:
                     std::chrono::nanoseconds others);
     void decide(const ProcessKey &process, State &state, std::chrono::nanoseconds now,
                 const Costs &costs, std::chrono::nanoseconds others);
-    [[nodiscard]] LaunchProbes::Wanted wanted() const;
+    void learn_kernels(State &state, std::chrono::nanoseconds now) const;
+    [[nodiscard]] LaunchProbes::Wanted wanted(std::chrono::nanoseconds now) const;
     void apply(const LaunchProbes::Wanted &wanted);
     void note_pauses(std::chrono::nanoseconds before, const Counts &counts_before);
     // Of the processes whose launches are counted.
@@ -91,6 +99,7 @@ private:
     bool can_pause_;
     std::chrono::nanoseconds started_;
     LaunchProbes::Wanted applied_;
+    std::chrono::nanoseconds exchange_took_{};
     mutable std::mutex mutex_;  // of the states; only the thread changes them
     States states_;
     std::jthread thread_;  // the last: it ends before what it uses

@@ -183,8 +183,10 @@ void LaunchProbes::warn(std::string_view what, const Error &error) {
 LaunchLinks LaunchProbes::links_of(const FileId &id, const File &file) {
     Users &users = users_[id];
     if (!file.is_driver) {
-        return has_any(users, wanted_.counted) && !has_any(users, wanted_.odd) ? LaunchLinks::none
-                                                                               : LaunchLinks::ends;
+        return has_any(users, wanted_.counted) && !has_any(users, wanted_.odd) &&
+                       !has_any(users, wanted_.learned)
+                   ? LaunchLinks::none
+                   : LaunchLinks::ends;
     }
     if (!counts_) {
         return LaunchLinks::ends;

@@ -65,6 +65,9 @@ public:
         // These runtimes' launches are not each one of the driver's.
         std::set<std::uint32_t> odd;
         bool driver_is_odd = false;
+        // While these launch, the handles of their kernels are learned: for a moment, the runtimes
+        // that they use are seen to the end.
+        std::set<std::uint32_t> learned;
         std::set<std::uint32_t> in_turns;
         std::set<std::uint32_t> paused;  // of those in turns
         bool operator==(const Wanted &) const = default;

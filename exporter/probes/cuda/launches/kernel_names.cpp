@@ -75,10 +75,13 @@ bool KernelNames::on_found(const Request &request, std::string name) {
 
 // It is another kernel now: later launches are not counted under the former name.
 void KernelNames::rename(Kernel &kernel, std::optional<std::string> name, std::uint64_t at_ns) {
-    if (kernel.former_names.size() >= max_former_names) {
-        kernel.former_names.erase(kernel.former_names.begin());
+    // A name that was not found may have been this one.
+    if (kernel.name && !kernel.name->empty()) {
+        if (kernel.former_names.size() >= max_former_names) {
+            kernel.former_names.erase(kernel.former_names.begin());
+        }
+        kernel.former_names.emplace_back(at_ns, *kernel.name);
     }
-    kernel.former_names.emplace_back(at_ns, kernel.name.value_or(""));
     kernel.name = std::move(name);
     kernel.is_asked = false;
     kernel.not_found = 0;
@@ -113,8 +116,10 @@ KernelNames::Name KernelNames::find(std::uint64_t kernel) {
 
 bool KernelNames::give_up(std::chrono::nanoseconds now, std::chrono::nanoseconds patience) {
     bool gave_up = false;
+    has_unknown_ = false;
     for (auto entry = kernels_.begin(); entry != kernels_.end(); ++entry) {
         Kernel &kernel = entry.value();
+        has_unknown_ = has_unknown_ || (kernel.name && kernel.name->empty());
         if (kernel.name || !kernel.is_asked) {
             continue;
         }

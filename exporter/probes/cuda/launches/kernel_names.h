@@ -57,6 +57,8 @@ public:
     [[nodiscard]] std::vector<Request> ask_again(std::chrono::nanoseconds now);
     // Is any requested name still missing?
     [[nodiscard]] bool is_waiting() const;
+    // Was any kernel's name not found, at the last give_up()?
+    [[nodiscard]] bool has_unknown() const { return has_unknown_; }
 
     // The number of renamed kernels so far. While it is 0, a launch can skip the functions below.
     [[nodiscard]] std::uint64_t renames() const { return renames_; }
@@ -83,6 +85,7 @@ private:
 
     tsl::robin_map<std::uint64_t, Kernel> kernels_;
     std::uint64_t renames_ = 0;
+    bool has_unknown_ = false;
 };
 
 }  // namespace gpusnoop::probes
