@@ -21,6 +21,12 @@ def pretraining():
     return World(300, [Node(programs=[*jobs, new], gpus=("0", "1", "2"))])
 
 
+def launch_bound():
+    """Tiny kernels and nothing else, so many that they are only counted now and then."""
+    return World(300, [Node(programs=[Program("python3", "250", start=5, script="rl.py", memory=lambda m: 2 * GIB,
+                                              launches=lambda m: 4_000_000, unseen=0.98)])])
+
+
 def graph_inference():
     """An inference server calls NCCL while it captures graphs, and only replays them from then on."""
     def server(rank):
@@ -227,7 +233,7 @@ def two_addresses():
     return World(90, [Node(programs=[server])])
 
 
-ALL = [healthy_training, pretraining, graph_inference, autotuning, notebooks, batch_jobs, same_script_of_two_tenants,
+ALL = [healthy_training, pretraining, launch_bound, graph_inference, autotuning, notebooks, batch_jobs, same_script_of_two_tenants,
        long_checkpoint, exclusive_mode, validation_only, pipeline, validation_of_one_rank, lost_operations,
        ranks_end_at_other_times, servers_wait, slow_start, jobs_are_cancelled, job_is_preempted, mapped_data, two_sockets,
        two_addresses]

@@ -40,6 +40,7 @@ class Program:
     memory: typing.Callable = never                  # bytes of device memory held
     replaces: float = 0                              # share of what it holds that it frees and allocates again
     launches: typing.Callable = never                # kernel launches
+    unseen: float = 0                                # share of the launches that cuda.max_overhead leaves out; the rest has no duration
     late: float = 0                                  # share of the launches that wait for longer than 10 ms
     graphs: typing.Callable = never                  # graph launches
     copies: typing.Callable = lambda minute: None

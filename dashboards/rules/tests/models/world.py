@@ -61,11 +61,14 @@ class Exporter:
         age = minute - program.start
         own = program.labels()
         on = {**own, "gpu": program.gpu}
-        launches, graphs = program.launches(age), program.graphs(age)
+        graphs = program.graphs(age)
+        unseen = round(program.launches(age) * program.unseen)
+        launches = program.launches(age) - unseen
         self.count("gpusnoop_cuda_kernel_launches_total", {**own, "kernel": "gemm", "grid": "128x1x1",
                                                            "block": "256x1x1", "gpu": program.gpu}, launches)
-        self.count("gpusnoop_cuda_kernel_launch_duration_seconds_count", on, launches)
-        if launches:
+        self.count("gpusnoop_cuda_launches_unobserved_total", on, unseen)
+        if launches and not program.unseen:
+            self.count("gpusnoop_cuda_kernel_launch_duration_seconds_count", on, launches)
             key = ("gpusnoop_cuda_kernel_launch_duration_seconds_bucket", tuple({**on, "le": "0.01"}.items()))
             self.counters[key] = self.counters.get(key, 0) + round(launches * (1 - program.late))
         self.count("gpusnoop_cuda_graph_launches_total", on, graphs)
