@@ -199,7 +199,7 @@ TEST_CASE("an exporter that uses many libraries ends soon", "[e2e]") {
     eventually("all to be detached", [&] { return left_of(links) == 0; });
 }
 
-TEST_CASE("a library that is used again while it is let go is counted at once, and once",
+TEST_CASE("a library that is used again during detaching is counted at once, each call once",
           "[e2e][long]") {
     require_bpf();
     const TemporaryDirectory directory;
