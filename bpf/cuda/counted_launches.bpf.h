@@ -113,7 +113,7 @@ static __always_inline void count_cut_off(struct thread *thread)
 
 	thread->open.depth = 0;
 	thread->launch.kernel = argument(call, CUDA_ADDRESS);
-	if ((call->function & CUDA_OF_DRIVER || thread->inner_launches) &&
+	if (!thread->capture && (call->function & CUDA_OF_DRIVER || thread->inner_launches) &&
 	    !read_shape(thread->launch.grid, call))
 		count_launch(thread);
 	else
@@ -250,6 +250,9 @@ static __always_inline void check_launch(struct thread *thread, const struct cal
 			return;
 		thread->checked_launches++;
 	}
+	/* In a pause, the driver's have no probe. */
+	if (may_have_unseen(thread, call->started_ns))
+		return;
 	process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
 	if (!process)
 		return;

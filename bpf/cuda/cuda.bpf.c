@@ -194,6 +194,8 @@ static __always_inline void finish_call(struct thread *thread, const struct call
 		finish_captured(thread, call);
 		return;
 	}
+	if (CUDA_LAUNCHES_KERNEL(CUDA_COOKIE_OPERATION(call->function)))
+		note_launch(thread);
 	if (!within_budget(thread)) {
 		ACCOUNT(lost[LOST_throttled], 1);
 		return;

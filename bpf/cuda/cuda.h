@@ -333,9 +333,8 @@ struct cuda_live_process {
 	__u64 even_launches; /* that did, of each thread's first ones */
 	__u64 odd_launches; /* by the runtime, that did not make exactly one launch of the driver */
 	__u64 odd_driver_launches; /* by the driver, that made another one */
-	/* While launches of any process are counted so: */
-	__u64 launches;	   /* that were counted at the driver's entry */
-	__u64 other_calls; /* that ended */
+	__u64 launches;		   /* that were seen or counted */
+	__u64 other_calls;	   /* that ended while any process's launches were counted */
 };
 WIRE_SIZE(struct cuda_live_process, 64 + 8 * CUDA_MAX_DEVICES + 88);
 

@@ -62,8 +62,10 @@ static __always_inline void end_thread(struct task_struct *task)
 {
 	struct thread *thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
 
-	if (thread)
+	if (thread) {
 		drop_cut_off(thread);
+		hand_over_launches(thread);
+	}
 	note_last_call(task);
 	forget_thread(task);
 }

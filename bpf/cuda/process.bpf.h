@@ -75,7 +75,7 @@ struct {
 } cuda_detaches SEC(".maps");
 
 /* Some process's launches are counted at the driver's entry. */
-bool notes_launches;
+bool notes_other_calls;
 
 /* An exchange of the links to launches of the driver: its number, and CUDA_EXCHANGE_WAY. */
 __u64 launch_exchange;
@@ -180,25 +180,29 @@ static __always_inline void add_cuda_cost(struct thread *thread, __u32 ns)
 /* A thread keeps so many launches to itself. */
 #define LAUNCHES_KEPT 16
 
-/* How many launches a turn has, and how many other calls are made in turns and in pauses, so that
- * the launches in pauses can be estimated. */
-static __always_inline void note_launch(struct thread *thread)
+static __always_inline void hand_over_launches(struct thread *thread)
 {
-	struct cuda_live_process *process;
+	struct cuda_live_process *process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
 
-	if (!notes_launches || ++thread->kept_launches < LAUNCHES_KEPT)
-		return;
-	process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
 	if (process)
 		__sync_fetch_and_add(&process->launches, thread->kept_launches);
 	thread->kept_launches = 0;
 }
 
+/* A launch that is seen or counted. */
+static __always_inline void note_launch(struct thread *thread)
+{
+	if (counts_launches && ++thread->kept_launches >= LAUNCHES_KEPT)
+		hand_over_launches(thread);
+}
+
+/* Other calls are made in pauses, too: from these and the launches for each of them in a turn, the
+ * launches of the pauses are estimated. */
 static __always_inline void note_other_call(struct thread *thread)
 {
 	struct cuda_live_process *process;
 
-	if (!notes_launches)
+	if (!notes_other_calls)
 		return;
 	process = bpf_map_lookup_elem(&cuda_procs, &thread->tgid);
 	if (process)

@@ -220,3 +220,29 @@ TEST_CASE("a launch that is in flight when a pause begins encloses nothing that 
     check_memory(exporter, heavy);
     check_outstanding(exporter.scrape(), heavy.truth());
 }
+
+TEST_CASE("kernels are learned while another process has pauses, and no runtime is taken for odd",
+          "[kernel]") {
+    require_bpf();
+    const Launcher early("early");
+    early.be("slow");
+    early.be("idle");
+    const double earlier = number(early.truth().launches);
+    const Node node(attach_modes().front());
+    const Exporter &exporter = node.exporter;
+    const Launcher heavy("heavy");
+    node.wait_for_pause(heavy);
+    early.be("slow");
+    eventually("the kernel that it looked up before to have a name", [&] {
+        const Page page = exporter.scrape();
+        return page.sum(launches_family, early.of()) >
+               page.sum(launches_family, {{"comm", early.comm}, {"kernel", "unknown"}});
+    });
+    // For some more turns and pauses.
+    const double before = seen(exporter.scrape(), heavy);
+    eventually("another turn", [&] { return seen(exporter.scrape(), heavy) > before; });
+    early.be("idle");
+    CHECK(count(exporter.log(), "do not each make one launch") == 0);
+    (void)exporter.wait_for(launches_family, early.of(), number(early.truth().launches) - earlier);
+    CHECK_FALSE(exporter.scrape().has(unobserved_family, early.of()));
+}

@@ -68,6 +68,9 @@ public:
         const Process *const process = processes_.table().find(key);
         return process == nullptr || process->ended;
     }
+    [[nodiscard]] bool knows(const ProcessKey &key) const {
+        return processes_.table().find(key) != nullptr;
+    }
     // Whether a process has ended since the last call of take_ended().
     [[nodiscard]] bool any_ended() const { return any_ended_; }
     bool take_ended() { return std::exchange(any_ended_, false); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -43,8 +44,9 @@ struct CudaCallbacks {
     CostOf cost_of = [](const auto &) { return 0; };
     OverheadLimitsPtr overhead{};
     std::function<Unseen(const ProcessKey &)> unseen_of = [](const auto &) { return Unseen{}; };
-    // Once a second. The names of some of the running process's kernels are not known.
-    std::function<void(const ProcessKey &, bool)> note_unknown_kernels = [](const auto &, bool) {};
+    // Once a second: how many kernels of the running process have no name.
+    std::function<void(const ProcessKey &, std::size_t)> note_unknown_kernels = [](const auto &,
+                                                                                   std::size_t) {};
     // Removes entries from the kernel's table of live allocations. Returns new entries at the same
     // addresses that were missing from the table for a moment.
     std::function<std::vector<LiveEntry>(std::span<const LiveEntry>)> forget_live = [](auto) {

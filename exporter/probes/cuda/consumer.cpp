@@ -77,15 +77,22 @@ void CudaConsumer::read_launches() {
         bool is_last;  // its process had ended, so it counts no more
     };
     std::vector<Entry> entries;
+    CountedLaunches unowned;
     const auto read =
         tables_.for_each_launch([&](const cuda_launch_key &key, const cuda_launch_count &count) {
             const ProcessKey process{key.tgid, key.since_ns};
             const auto earlier = shown_earlier_.find(key);
+            bool is_last = aggregator_.has_ended(process) && !tables_.is_running(process);
+            if (is_last && !aggregator_.knows(process)) {
+                const auto before = unowned_.find(key);
+                is_last = before != unowned_.end() && before->second == count.launches;
+                unowned.emplace(key, count.launches);
+            }
             entries.push_back(
                 {key,
                  {count.launches - (earlier == shown_earlier_.end() ? 0 : earlier->second),
                   count.first_ns},
-                 aggregator_.has_ended(process) && !tables_.is_running(process)});
+                 is_last});
         });
     if (!read) {
         log::warn("cannot read the table of counted launches", {{"reason", read.error().message}});
@@ -100,6 +107,7 @@ void CudaConsumer::read_launches() {
             last.push_back(entry.key);
         }
     }
+    unowned_ = std::move(unowned);
     tables_.forget_launches(last);
 }
 

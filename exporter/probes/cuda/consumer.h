@@ -54,6 +54,8 @@ private:
     // With pins: what an earlier exporter has shown of entries of the table of counted launches.
     // The programs count how many entries a process has, so these stay.
     CountedLaunches shown_earlier_;
+    // Entries of processes that are not known at the last reading: their records may be on the way.
+    CountedLaunches unowned_;
     ReconcileSchedule schedule_;
     // Events up to here are applied once the rings are drained to here.
     std::optional<CudaRings::Mark> unapplied_;

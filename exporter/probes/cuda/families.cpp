@@ -115,8 +115,8 @@ LaunchFamilies make_launch_families(series::FamilySet &set) {
             {{"kernel"}, {"grid", false, true}, {"block", false, true}, {"via", true}, gpu}),
         .launch_duration = set.histogram(
             "cuda_kernel_launch_duration_seconds",
-            "Time inside each launch call, not the kernel's own run time; without launches by "
-            "graphs.",
+            "Time inside each launch call that was traced in full, not the kernel's own run time; "
+            "without launches by graphs.",
             {gpu}, duration_bounds, nanoseconds_per_second),
         .launch_threads =
             set.histogram("cuda_kernel_launch_threads",

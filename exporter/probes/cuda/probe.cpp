@@ -230,9 +230,9 @@ CudaCallbacks CudaProbe::callbacks() {
         .unseen_of =
             [this](const ProcessKey &key) { return governor_ ? governor_->unseen(key) : Unseen{}; },
         .note_unknown_kernels =
-            [this](const ProcessKey &key, bool any) {
+            [this](const ProcessKey &key, std::size_t kernels) {
                 if (governor_) {
-                    governor_->note_unknown_kernels(key, any);
+                    governor_->note_unknown_kernels(key, kernels);
                 }
             },
         .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },

@@ -174,8 +174,8 @@ void CudaPrograms::end_exchange() {
     loaded_->skeleton->bss->launch_exchange = exchanges_ * (CUDA_EXCHANGE_WAY + 1);
 }
 
-void CudaPrograms::note_launches(bool do_so) const {
-    loaded_->skeleton->bss->notes_launches = do_so;
+void CudaPrograms::note_other_calls(bool do_so) const {
+    loaded_->skeleton->bss->notes_other_calls = do_so;
 }
 
 bool CudaPrograms::has_counted() const {
@@ -221,11 +221,9 @@ void CudaPrograms::set_costs(const ebpf::ProbeCosts &costs) {
     const probe_costs &cost = known->second;
     loaded_->skeleton->bss->costs = cost;
     // A launch by the runtime makes one of the driver, whose return only a session leaves out.
-    const double endings = calls_.mode == AttachMode::session ? 1 : 2;
-    const double counted = static_cast<double>(cost.entry) + cost.record;
-    if (counted > 0) {
-        cost_of_ends_ = (counted + cost.entry + endings * cost.ending) / counted;
-    }
+    const std::int64_t endings = calls_.mode == AttachMode::session ? 1 : 2;
+    cost_of_launch_ = std::chrono::nanoseconds(2 * std::int64_t{cost.entry} + cost.record +
+                                               endings * std::int64_t{cost.ending});
 }
 
 Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const CudaConfig &config,

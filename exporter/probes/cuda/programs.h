@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -85,13 +86,13 @@ public:
     // launch, once. For one thread at a time. `to`: for the driver only, else `none`.
     void begin_exchange(LaunchLinks to);
     void end_exchange();
-    // Whether the programs add up how many launches and other calls a process makes.
-    void note_launches(bool do_so) const;
+    // Whether the programs add up how many other calls than launches a process makes.
+    void note_other_calls(bool do_so) const;
     // Whether any launch was ever counted so.
     [[nodiscard]] bool has_counted() const;
-    // What a launch costs that is seen to its end, over one that is counted where it enters the
-    // driver; 1 while the costs are not known. For any thread.
-    [[nodiscard]] double cost_of_ends() const { return cost_of_ends_; }
+    // What a launch by the runtime costs that is seen to its end; 0 while that is not known. For
+    // any thread.
+    [[nodiscard]] std::chrono::nanoseconds cost_of_launch() const { return cost_of_launch_; }
     // From now on the programs add up what they cost. For any thread.
     void set_costs(const ebpf::ProbeCosts &costs);
     [[nodiscard]] int lifecycle_ring() const;
@@ -131,7 +132,7 @@ private:
     ebpf::CallPrograms calls_;
     ebpf::CallPrograms counting_;
     std::uint64_t exchanges_;  // the number of the last one
-    std::atomic<double> cost_of_ends_ = 1;
+    std::atomic<std::chrono::nanoseconds> cost_of_launch_{};
 };
 
 }  // namespace gpusnoop::probes

@@ -1,4 +1,4 @@
-// What the probes may cost a process: `cuda: {max_overhead: 5%}`.
+// What the probes may cost a process: `cuda: {max_overhead: 3%}`.
 #pragma once
 
 #include <chrono>

@@ -33,6 +33,11 @@ constexpr int learning_over_exchange = 10;
 // And after how long again, if that does not help: twice as long each time.
 constexpr std::chrono::seconds first_learning_pause{1};
 constexpr std::chrono::minutes longest_learning_pause{10};
+// But if there are more of them by then. A program can make such kernels all the time.
+constexpr std::chrono::seconds pause_for_new_kernels{30};
+
+// When links could not be exchanged.
+constexpr std::chrono::seconds until_next_try{1};
 
 UnseenLaunches::Counts counts_in(const cuda_live_process &process, nanoseconds now) {
     return {now, nanoseconds(process.cost_ns), process.launches, process.other_calls};
@@ -94,9 +99,11 @@ void LaunchGovernor::look(nanoseconds now) {
         const nanoseconds others = others_->cost_of(key.tgid);
         decide(key, state_of(key, now, costs, others), now, costs, others);
     }
-    if (const LaunchProbes::Wanted now_wanted = wanted(now); now_wanted != applied_) {
+    if (const LaunchProbes::Wanted now_wanted = wanted(now);
+        now_wanted != applied_ && now >= next_try_) {
         apply(now_wanted);
-        applied_ = now_wanted;
+    } else if (is_pause_missed()) {
+        note_pauses(now, counts());
     }
     for (auto &[key, state] : states_) {
         if (std::exchange(state.turns_end, false) && !state.ended) {
@@ -118,11 +125,14 @@ LaunchGovernor::State &LaunchGovernor::state_of(const ProcessKey &process, nanos
         // With pins, it can have been traced before this exporter.
         const bool is_older = since < started_;
         const nanoseconds own = costs.counts.cost;
-        const LaunchMeter meter(is_older ? now : since, is_older ? own : nanoseconds(0));
+        const LaunchMeter meter(is_older ? now : since, is_older ? costs.counts.launches : 0);
         const CostBudget budget = is_older ? CostBudget(percent_, now, own + others)
                                            : CostBudget(percent_, since, others);
         const std::lock_guard lock(mutex_);
         found = states_.emplace(process, State(meter, budget)).first;
+    } else if (found->second.ended) {
+        const std::lock_guard lock(mutex_);
+        found->second.ended.reset();  // a reading of the table has left it out
     }
     return found->second;
 }
@@ -142,8 +152,8 @@ void LaunchGovernor::decide(const ProcessKey &process, State &state, nanoseconds
     const bool can_count = costs.even_launches > 0 && state.odd_looks == 0 && !state.is_odd;
     const nanoseconds own = costs.counts.cost;
     const bool is_within = state.budget.note(now, own + others);
-    // In a pause, it pays nothing for its launches.
-    const bool is_dear = state.meter.note(now, own, programs_.cost_of_ends()) ||
+    // In a pause, its launches are not counted.
+    const bool is_dear = state.meter.note(now, costs.counts.launches, programs_.cost_of_launch()) ||
                          (can_pause_ && state.budget.is_in_turns());
     state.is_counted = is_dear && (can_count || state.is_counted);
     state.is_to_be_seen = is_within || !state.is_counted || !can_pause_;
@@ -152,7 +162,7 @@ void LaunchGovernor::decide(const ProcessKey &process, State &state, nanoseconds
     if (in_turns && !state.was_in_turns) {
         log::info(
             "the probes cost a process more than cuda.max_overhead: from now on, its kernel "
-            "launches are seen in turns of a second",
+            "launches are counted intermittently",
             {{"probe", "cuda"},
              {"pid", process.tgid},
              {"overhead", percent_text(state.budget.percent_at_begin())}});
@@ -166,9 +176,15 @@ void LaunchGovernor::decide(const ProcessKey &process, State &state, nanoseconds
 // A process that was attached to in its middle, beside a neighbour whose launches are counted, has
 // looked its kernels up before.
 void LaunchGovernor::learn_kernels(State &state, nanoseconds now) const {
-    if (!state.has_unknown_kernels) {
+    if (state.unknown_kernels == 0) {
         state.learning_pause = first_learning_pause;
-    } else if (now >= state.learned_again) {
+    } else if (state.unknown_kernels > state.unknown_kernels_before) {
+        state.learned_again =
+            std::min<nanoseconds>(state.learned_again, state.learned_until + pause_for_new_kernels);
+    }
+    // While nothing is counted, all launches are seen to their end.
+    if (state.unknown_kernels > 0 && now >= state.learned_again && !applied_.counted.empty()) {
+        state.unknown_kernels_before = state.unknown_kernels;
         state.learned_until =
             now + std::max<nanoseconds>(learning, learning_over_exchange * exchange_took_);
         state.learned_again = state.learned_until + state.learning_pause;
@@ -177,10 +193,10 @@ void LaunchGovernor::learn_kernels(State &state, nanoseconds now) const {
     }
 }
 
-void LaunchGovernor::note_unknown_kernels(const ProcessKey &process, bool any) {
+void LaunchGovernor::note_unknown_kernels(const ProcessKey &process, std::size_t kernels) {
     const std::lock_guard lock(mutex_);
     if (const auto found = states_.find(process); found != states_.end()) {
-        found->second.has_unknown_kernels = any;
+        found->second.unknown_kernels = kernels;
     }
 }
 
@@ -208,7 +224,10 @@ LaunchProbes::Wanted LaunchGovernor::wanted(nanoseconds now) const {
         }
     }
     if (wanted.counted.empty()) {
-        wanted.learned.clear();  // all launches are seen to their end
+        wanted.learned.clear();
+    }
+    if (!wanted.learned.empty()) {
+        wanted.paused.clear();  // handles are learned where launches enter the driver
     }
     if (wanted.driver_is_odd) {
         wanted.counted.clear();
@@ -219,10 +238,14 @@ LaunchProbes::Wanted LaunchGovernor::wanted(nanoseconds now) const {
 }
 
 void LaunchGovernor::apply(const LaunchProbes::Wanted &wanted) {
-    programs_.note_launches(!wanted.counted.empty());
+    programs_.note_other_calls(!wanted.counted.empty());
     const nanoseconds before = now_on(CLOCK_MONOTONIC);
     const Counts counted = counts();
-    probes_.set(wanted);
+    if (probes_.set(wanted)) {
+        applied_ = wanted;
+    } else {
+        next_try_ = before + until_next_try;
+    }
     exchange_took_ = now_on(CLOCK_MONOTONIC) - before;
     note_pauses(before, counted);
 }
@@ -231,12 +254,19 @@ LaunchGovernor::Counts LaunchGovernor::counts() const {
     Counts counts;
     for (const auto &[key, state] : states_) {
         cuda_live_process process{};
-        if (state.is_counted && !state.ended &&
-            bpf_map_lookup_elem(maps_.processes, &key.tgid, &process) == 0) {
+        if (!state.ended && bpf_map_lookup_elem(maps_.processes, &key.tgid, &process) == 0) {
             counts.emplace(key.tgid, counts_in(process, now_on(CLOCK_MONOTONIC)));
         }
     }
     return counts;
+}
+
+// The links have changed with the processes that use a file, and not by apply().
+bool LaunchGovernor::is_pause_missed() const {
+    return !applied_.counted.empty() && std::ranges::any_of(states_, [this](const auto &entry) {
+        return !entry.second.ended &&
+               probes_.is_seen(entry.first.tgid) == entry.second.paused_at.has_value();
+    });
 }
 
 void LaunchGovernor::note_pauses(nanoseconds before, const Counts &counts_before) {
@@ -257,6 +287,9 @@ void LaunchGovernor::note_pauses(nanoseconds before, const Counts &counts_before
             } else if (is_seen && state.paused_at) {
                 state.unseen += now - *state.paused_at;
                 state.paused_at.reset();
+                if (const auto of = counts_now.find(key.tgid); of != counts_now.end()) {
+                    state.launches.pause_ends(of->second);
+                }
             }
             if (!state.is_counted) {
                 state.launches.turns_end();

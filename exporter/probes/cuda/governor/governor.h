@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -39,8 +40,8 @@ public:
     // For any thread. Until now or the process's end.
     [[nodiscard]] Unseen unseen(const ProcessKey &process) const;
 
-    // For any thread. Whether the process launches kernels whose names are not known.
-    void note_unknown_kernels(const ProcessKey &process, bool any);
+    // For any thread. How many kernels of the process have no name.
+    void note_unknown_kernels(const ProcessKey &process, std::size_t kernels);
 
 private:
     struct Costs {
@@ -65,7 +66,8 @@ private:
         std::chrono::nanoseconds unseen{};  // without the present pause
         UnseenLaunches launches;
         std::optional<std::chrono::nanoseconds> paused_at;
-        bool has_unknown_kernels = false;
+        std::size_t unknown_kernels = 0;
+        std::size_t unknown_kernels_before = 0;  // when they were learned last
         std::chrono::nanoseconds learned_until{};
         std::chrono::nanoseconds learned_again{};  // not before
         std::chrono::nanoseconds learning_pause{};
@@ -85,8 +87,8 @@ private:
     [[nodiscard]] LaunchProbes::Wanted wanted(std::chrono::nanoseconds now) const;
     void apply(const LaunchProbes::Wanted &wanted);
     void note_pauses(std::chrono::nanoseconds before, const Counts &counts_before);
-    // Of the processes whose launches are counted.
     [[nodiscard]] Counts counts() const;
+    [[nodiscard]] bool is_pause_missed() const;
     void end(const ProcessKey &process, State &state, std::chrono::nanoseconds now);
     // For the programs.
     void say(const ProcessKey &process, const State &state) const;
@@ -100,7 +102,9 @@ private:
     std::chrono::nanoseconds started_;
     LaunchProbes::Wanted applied_;
     std::chrono::nanoseconds exchange_took_{};
-    mutable std::mutex mutex_;  // of the states; only the thread changes them
+    std::chrono::nanoseconds next_try_{};
+    // Of the states. Only the thread changes them, without note_unknown_kernels().
+    mutable std::mutex mutex_;
     States states_;
     std::jthread thread_;  // the last: it ends before what it uses
 };

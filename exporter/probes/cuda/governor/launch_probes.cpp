@@ -80,7 +80,7 @@ tl::expected<AttachedLibraries::Functions, CudaPrograms::Failure> LaunchProbes::
         const std::lock_guard lock(mutex_);
         files_.insert_or_assign(library.id, std::move(file));
     }
-    settle(library.id);
+    (void)settle(library.id);
     return functions;
 }
 
@@ -118,7 +118,7 @@ void LaunchProbes::used(const ebpf::Mapping &mapping) {
         }
     }
     close(std::move(surplus));
-    settle(mapping.file);
+    (void)settle(mapping.file);
 }
 
 std::vector<UprobeSet> LaunchProbes::remove(const FileId &id) {
@@ -160,18 +160,19 @@ bool LaunchProbes::has_any(const Users &users, const std::set<std::uint32_t> &of
 
 bool LaunchProbes::is_seen(std::uint32_t tgid) {
     const std::lock_guard lock(mutex_);
-    bool uses_any = false;
+    std::optional<bool> in_runtime;
+    std::optional<bool> in_driver;
     for (const auto &[id, file] : files_) {
         const auto users = users_.find(id);
         if (users == users_.end() || !users->second.contains(tgid)) {
             continue;
         }
-        if (!file.ends.is_empty() || !file.counting.is_empty() || file.own.contains(tgid)) {
-            return true;
-        }
-        uses_any = true;
+        auto &is_seen = file.is_driver ? in_driver : in_runtime;
+        is_seen = is_seen.value_or(false) || !file.ends.is_empty() || !file.counting.is_empty() ||
+                  file.own.contains(tgid);
     }
-    return !uses_any;
+    // All launches come to the driver, and to a runtime only some.
+    return in_driver.value_or(in_runtime.value_or(true));
 }
 
 void LaunchProbes::warn(std::string_view what, const Error &error) {
@@ -223,6 +224,7 @@ Result<> LaunchProbes::attach_missing(File &file, LaunchLinks links, const Users
     if (links != LaunchLinks::own) {
         return {};
     }
+    std::map<std::uint32_t, UprobeSet> all;  // or none
     for (const auto &[tgid, user] : users) {
         if (file.own.contains(tgid) || wanted_.paused.contains(tgid)) {
             continue;
@@ -231,11 +233,12 @@ Result<> LaunchProbes::attach_missing(File &file, LaunchLinks links, const Users
         if (own) {
             log::debug("attached to the kernel launches of one process",
                        {{"probe", "cuda"}, {"pid", tgid}, {"functions", own->functions()}});
-            file.own.emplace(tgid, std::move(*own));
+            all.emplace(tgid, std::move(*own));
         } else if (own.error().code != ESRCH) {  // it ends
             return tl::unexpected(own.error());
         }
     }
+    file.own.merge(all);
     return {};
 }
 
@@ -248,7 +251,7 @@ void LaunchProbes::give_up_if(bool unwanted, const FileId &id, UprobeSet &probes
 }
 
 // What is missing is attached before anything is taken away. Where that fails, all stays as it is.
-void LaunchProbes::settle(const FileId &id) {
+bool LaunchProbes::settle(const FileId &id) {
     const std::lock_guard one_at_a_time(exchanging_);
     Surplus surplus;
     bool loses_ends = false;
@@ -257,7 +260,7 @@ void LaunchProbes::settle(const FileId &id) {
         const std::lock_guard lock(mutex_);
         const auto found = files_.find(id);
         if (found == files_.end()) {
-            return;
+            return true;
         }
         File &file = found->second;
         const LaunchLinks links = links_of(id, file);
@@ -267,7 +270,7 @@ void LaunchProbes::settle(const FileId &id) {
             programs_.end_exchange();
             warn("cannot attach to kernel launches in another way: they stay as they are",
                  attached.error());
-            return;
+            return false;
         }
         if (!file.is_driver) {
             say_code(links == LaunchLinks::none, users);
@@ -294,6 +297,7 @@ void LaunchProbes::settle(const FileId &id) {
         say_detached(is_driver, users_[id]);  // what began before the last probe was closed
     }
     programs_.end_exchange();
+    return true;
 }
 
 void LaunchProbes::say_detached(bool is_driver, const Users &users) const {
@@ -349,7 +353,7 @@ void LaunchProbes::close(Surplus surplus) {
     }
 }
 
-void LaunchProbes::set(const Wanted &wanted) {
+bool LaunchProbes::set(const Wanted &wanted) {
     std::vector<FileId> runtimes;
     std::vector<FileId> drivers;
     {
@@ -361,12 +365,14 @@ void LaunchProbes::set(const Wanted &wanted) {
         }
     }
     // While a runtime has no probe, its launches are the driver's.
+    bool are_settled = true;
     for (const FileId &id : runtimes) {
-        settle(id);
+        are_settled = settle(id) && are_settled;
     }
     for (const FileId &id : drivers) {
-        settle(id);
+        are_settled = settle(id) && are_settled;
     }
+    return are_settled;
 }
 
 }  // namespace gpusnoop::probes

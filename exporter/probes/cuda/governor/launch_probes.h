@@ -72,8 +72,9 @@ public:
         std::set<std::uint32_t> paused;  // of those in turns
         bool operator==(const Wanted &) const = default;
     };
-    // Returns when nothing is attached any more that should not be.
-    void set(const Wanted &wanted);
+    // Returns when nothing is attached any more that should not be. False: something could not be
+    // attached.
+    bool set(const Wanted &wanted);
     // Whether the process's launches are seen or counted; a process that maps none of the files is.
     [[nodiscard]] bool is_seen(std::uint32_t tgid);
 
@@ -103,8 +104,8 @@ private:
     [[nodiscard]] static bool has_any(const Users &users, const std::set<std::uint32_t> &of);
     [[nodiscard]] LaunchLinks links_of(const FileId &id, const File &file);
     Result<> attach_missing(File &file, LaunchLinks links, const Users &users);
-    // Exchanges the links of a file, if it should have others.
-    void settle(const FileId &id);
+    // Exchanges the links of a file, if it should have others. False: they stay as they were.
+    bool settle(const FileId &id);
     // For the programs: that ends of the users' launches are, or were, detached from now.
     void say_detached(bool is_driver, const Users &users) const;
     // And which code of the users launches without a probe.

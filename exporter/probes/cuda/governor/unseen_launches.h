@@ -32,13 +32,17 @@ public:
     // A longer one is several.
     static constexpr std::chrono::seconds longest_turn{1};
 
-    void turn_begins(const Counts &now) {
+    // What follows is a turn, if its launches are counted.
+    void pause_ends(const Counts &now) {
         if (is_paused_) {
             paused_calls_ += since(began_.calls, now.calls);
             paused_ns_ += static_cast<double>((now.at - began_.at).count());
             paused_launches_ += since(began_.launches, now.launches);
         }
         is_paused_ = false;
+    }
+    void turn_begins(const Counts &now) {
+        pause_ends(now);
         is_in_turn_ = true;
         began_ = now;
     }
@@ -62,9 +66,10 @@ public:
             end_turn(now);
             began_ = now;
         } else if (is_paused_) {
-            const auto ns = static_cast<double>((now.at - began_.at).count());
-            total_ = std::max(total_, settled_ + unseen(since(began_.calls, now.calls), ns,
-                                                        since(began_.launches, now.launches)));
+            const double ns = paused_ns_ + static_cast<double>((now.at - began_.at).count());
+            const double calls = paused_calls_ + since(began_.calls, now.calls);
+            const double launches = paused_launches_ + since(began_.launches, now.launches);
+            total_ = std::max(total_, settled_ + unseen(calls, ns, launches));
         }
     }
 
@@ -78,12 +83,18 @@ private:
     void end_turn(const Counts &now) {
         const auto took = static_cast<double>((now.at - began_.at).count());
         const auto cost = static_cast<double>((now.cost - began_.cost).count());
-        launches_ = launches_ * kept + since(began_.launches, now.launches);
-        calls_ = calls_ * kept + since(began_.calls, now.calls);
-        free_ns_ = free_ns_ * kept + std::max(took - cost, took / 2);
-        settled_ += unseen(paused_calls_, paused_ns_, paused_launches_);
-        paused_calls_ = paused_ns_ = paused_launches_ = 0;
-        total_ = std::max(total_, settled_);
+        // Until there are enough calls, those of all turns count.
+        const double weight = calls_ > 0 && calls_ < enough_calls ? 1 : kept;
+        launches_ = launches_ * weight + since(began_.launches, now.launches);
+        calls_ = calls_ * weight + since(began_.calls, now.calls);
+        free_ns_ = free_ns_ * weight + std::max(took - cost, took / 2);
+        const double estimate = unseen(paused_calls_, paused_ns_, paused_launches_);
+        total_ = std::max(total_, settled_ + estimate);
+        // And the pauses until then are estimated once more when there are.
+        if (calls_ >= enough_calls || calls_ + paused_calls_ == 0) {
+            settled_ += estimate;
+            paused_calls_ = paused_ns_ = paused_launches_ = 0;
+        }
     }
     // In pauses with so many other calls, that took so long, and at whose beginning so many
     // launches were counted before their probe was gone.
@@ -103,7 +114,7 @@ private:
     double launches_ = 0;
     double calls_ = 0;
     double free_ns_ = 0;
-    // Of the pause before the turn that has not ended.
+    // Of the pauses that are not settled.
     double paused_calls_ = 0;
     double paused_ns_ = 0;
     double paused_launches_ = 0;

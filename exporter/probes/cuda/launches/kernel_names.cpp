@@ -29,6 +29,9 @@ void KernelNames::set_meaning(std::uint64_t handle, std::uint64_t stands_for, st
     }
     const auto meant = kernels_.find(stands_for);
     const bool is_named = meant != kernels_.end() && meant->second.name;
+    if (is_named && meant->second.name->empty() && !kernel.told.empty()) {
+        return;
+    }
     if (is_another || (is_named && meant->second.name != kernel.name)) {
         rename(kernel, is_named ? meant->second.name : std::nullopt, at_ns);
     }
@@ -39,6 +42,7 @@ bool KernelNames::set_name(std::uint64_t handle, std::string name, std::uint64_t
         return false;
     }
     Kernel &kernel = kernels_[handle];
+    kernel.told = name;
     if (kernel.name == name) {
         return false;
     }
@@ -58,6 +62,9 @@ bool KernelNames::on_found(const Request &request, std::string name) {
     Kernel &found = kernel.value();
     found.is_asked = false;
     found.since.reset();
+    if (name.empty()) {
+        name = found.told;
+    }
     if (name.empty()) {
         found.not_found++;  // there is no request over the limit
     }
@@ -106,6 +113,9 @@ KernelNames::Name KernelNames::find(std::uint64_t kernel) {
         found.name = other->second.name;
         meant = other->second.stands_for;
     }
+    if (found.name && found.name->empty()) {
+        found.name = found.told;
+    }
     Name answer{found.name ? &*found.name : nullptr, std::nullopt};
     if (!found.name && !found.is_asked) {
         found.is_asked = true;
@@ -116,10 +126,10 @@ KernelNames::Name KernelNames::find(std::uint64_t kernel) {
 
 bool KernelNames::give_up(std::chrono::nanoseconds now, std::chrono::nanoseconds patience) {
     bool gave_up = false;
-    has_unknown_ = false;
+    unknown_ = 0;
     for (auto entry = kernels_.begin(); entry != kernels_.end(); ++entry) {
         Kernel &kernel = entry.value();
-        has_unknown_ = has_unknown_ || (kernel.name && kernel.name->empty());
+        unknown_ += kernel.name && kernel.name->empty() ? 1 : 0;
         if (kernel.name || !kernel.is_asked) {
             continue;
         }

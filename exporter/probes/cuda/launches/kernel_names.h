@@ -24,7 +24,8 @@ public:
         return kernels_.size() < max_kernels || contains(kernel);
     }
 
-    // From `at_ns` on, a handle stands for another handle, or for a host function.
+    // From `at_ns` on, a handle stands for another handle, or for a host function. If that has no
+    // name, the last one by set_name() stays.
     void set_meaning(std::uint64_t handle, std::uint64_t stands_for, std::uint64_t at_ns);
     // The driver reuses handles after their module was unloaded: the latest name counts. True: the
     // name was asked for, so launches wait for it.
@@ -57,8 +58,8 @@ public:
     [[nodiscard]] std::vector<Request> ask_again(std::chrono::nanoseconds now);
     // Is any requested name still missing?
     [[nodiscard]] bool is_waiting() const;
-    // Was any kernel's name not found, at the last give_up()?
-    [[nodiscard]] bool has_unknown() const { return has_unknown_; }
+    // How many kernels had no name at the last give_up().
+    [[nodiscard]] std::size_t unknown() const { return unknown_; }
 
     // The number of renamed kernels so far. While it is 0, a launch can skip the functions below.
     [[nodiscard]] std::uint64_t renames() const { return renames_; }
@@ -71,6 +72,7 @@ private:
     struct Kernel {
         std::uint64_t stands_for = 0;     // another handle or a host function; the address itself
         std::optional<std::string> name;  // nothing: none yet; "": not found
+        std::string told;                 // the last name by set_name()
         bool is_asked = false;            // a request has no answer yet
         std::uint8_t not_found = 0;       // answers without a name
         // Of is_asked, or else of the last answer: the first call of give_up() or ask_again().
@@ -85,7 +87,7 @@ private:
 
     tsl::robin_map<std::uint64_t, Kernel> kernels_;
     std::uint64_t renames_ = 0;
-    bool has_unknown_ = false;
+    std::size_t unknown_ = 0;
 };
 
 }  // namespace gpusnoop::probes

@@ -96,7 +96,7 @@ void CudaLaunches::give_up_names(Process &process) {
         count_waiting(process);
     }
     if (!process.ended) {
-        callbacks_.note_unknown_kernels(process.key, names.has_unknown());
+        callbacks_.note_unknown_kernels(process.key, names.unknown());
         for (const KernelNames::Request &request : names.ask_again(now_)) {
             ask(process, request);
         }

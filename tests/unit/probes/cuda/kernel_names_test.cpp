@@ -168,3 +168,34 @@ TEST_CASE("what has no room among the kernels of a process is one other kernel")
     CHECK_FALSE(names.contains(max_kernels + 1));
     CHECK(found(names, surplus_kernel) == "other");
 }
+
+TEST_CASE("a name that was told stays when the kernel is learned to stand for one without a name") {
+    KernelNames names;
+    (void)names.set_name(0x20, "gemm", 1);
+    names.set_meaning(0x20, 0x10, 2);
+    (void)names.on_found(asked(names, 0x20), "");
+    CHECK(found(names, 0x20) == "gemm");
+    (void)names.on_found(asked(names, 0x10), "");
+    names.set_meaning(0x20, 0x10, 3);
+    CHECK(found(names, 0x20) == "gemm");
+    // One that was asked for does not: the handle is of another kernel now.
+    const auto request = asked(names, 0x30);
+    (void)names.on_found(request, "reduce");
+    names.set_meaning(0x30, 0x11, 3);
+    (void)names.on_found(asked(names, 0x30), "");
+    CHECK(found(names, 0x30).empty());
+}
+
+TEST_CASE("kernels without a name are counted, and one that is learned has its name for all") {
+    KernelNames names;
+    (void)names.on_found(asked(names, 0x20), "");
+    (void)names.give_up(1s, 10s);
+    CHECK(names.unknown() == 1);
+    names.set_meaning(0x20, 0x10, 5);
+    (void)names.on_found(asked(names, 0x10), "gemm");
+    (void)names.give_up(2s, 10s);
+    CHECK(names.unknown() == 0);
+    CHECK(found(names, 0x20) == "gemm");
+    // Also for launches from before: they were counted in one entry of the table.
+    CHECK_FALSE(names.former_name(0x20, 1));
+}

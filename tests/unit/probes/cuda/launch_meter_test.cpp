@@ -2,6 +2,7 @@
 #include "exporter/probes/cuda/governor/launch_meter.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 
 using namespace std::chrono_literals;
 using gpusnoop::probes::LaunchMeter;
@@ -10,22 +11,22 @@ using std::chrono::nanoseconds;
 namespace {
 
 constexpr nanoseconds look_interval = 100ms;
-constexpr double cost_of_ends = 3;
+constexpr nanoseconds cost_of_launch = 2us;
 
-// A process whose launches would cost `full` of a tick if all were seen to their end.
+// A process whose launches would cost `full` of an interval if all were seen to their end.
 struct Launching {
     nanoseconds now = 1h;
-    nanoseconds cost = 5s;  // from before
-    LaunchMeter meter{now, cost};
+    std::uint64_t launches = 5'000'000;  // from before
+    LaunchMeter meter{now, launches};
     bool is_counted = false;
     unsigned changes = 0;
 
-    void run(nanoseconds time, nanoseconds full) {
+    void run(nanoseconds time, nanoseconds full, nanoseconds interval = look_interval) {
         for (const nanoseconds until = now + time; now < until;) {
-            now += look_interval;
-            cost += is_counted ? full / 3 : full;
+            now += interval;
+            launches += static_cast<std::uint64_t>(full / cost_of_launch);
             const bool was = is_counted;
-            is_counted = meter.note(now, cost, cost_of_ends);
+            is_counted = meter.note(now, launches, cost_of_launch);
             changes += was != is_counted ? 1 : 0;
         }
     }
@@ -69,4 +70,17 @@ TEST_CASE("a moment that costs much is over after a second") {
     CHECK(process.is_counted);
     process.run(300ms, nanoseconds(0));
     CHECK_FALSE(process.is_counted);
+}
+
+TEST_CASE("a process that pays little is not taken for another after a long exchange of links") {
+    Launching process;
+    process.run(1min, 500us);
+    process.run(3s, 15ms, 3s);  // 0.5 %, as before
+    process.run(1min, 500us);
+    CHECK(process.changes == 0);
+}
+
+TEST_CASE("while it is not known what a launch costs, all are seen to their end") {
+    LaunchMeter meter(1s, 0);
+    CHECK_FALSE(meter.note(2s, 1'000'000, nanoseconds(0)));
 }

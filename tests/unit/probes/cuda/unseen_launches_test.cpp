@@ -113,3 +113,30 @@ TEST_CASE("the estimate never falls, whatever the numbers of launches and waits 
         last = program.estimate.total();
     }
 }
+
+TEST_CASE("few waits in each turn are enough when there were many turns") {
+    UnseenProgram program{10'000, 2'500, 20us};  // four waits a second
+    for (int i = 0; i < 30; i++) {
+        program.pause(2s);
+        program.turn(500ms);
+    }
+    program.pause(2s);
+    const double ratio = program.estimated_over_made();
+    CHECK(ratio > 0.9);
+    CHECK(ratio < 1.1);
+}
+
+TEST_CASE("after the end of a pause, nothing is added, whatever the process does then") {
+    UnseenProgram program{10'000, 10, 1us};
+    program.pause(1s);
+    program.turn(1s);
+    program.pause(1s);
+    program.estimate.pause_ends(program.counts);
+    program.estimate.turns_end();
+    const auto total = program.estimate.total();
+    for (int i = 0; i < 100; i++) {
+        program.run(1s, true);
+        program.estimate.note(program.counts);
+    }
+    CHECK(program.estimate.total() == total);
+}
