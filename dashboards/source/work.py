@@ -65,9 +65,9 @@ def _launches():
         "Kernel launches",
         timeseries("Launches by program", "Kernels launched by calls and by graphs, of the ten programs with the most.", EACH_SECOND,
                    (lines(10, total("comm", launches(rate, PROGRAM, GPU))), PROGRAM_NAME)),
-        timeseries("Launches by kernel", "The ten kernels that are launched most. Of a program whose launches are counted in turns, those of its turns.", EACH_SECOND,
+        timeseries("Launches by kernel", "The ten kernels that are launched most. Of a program that is observed intermittently (cuda.max_overhead), only launches that were counted.", EACH_SECOND,
                    (lines(10, total("kernel", rate("cuda_kernel_launches_total", PROGRAM, GPU))), "{{kernel}}")),
-        table("Kernels and shapes", "The 50 kernels with the most launches in this range, by shape (XxYxZ). Launches of a few "
+        table("Kernels and shapes", "The 50 kernels with the most launches in this range, by shape (XxYxZ), as far as they were counted. Launches of a few "
               "threads leave most of a GPU idle.",
               [*program_columns(),
                Column("kernel", "kernel"),
@@ -79,7 +79,7 @@ def _launches():
               top(50, total("comm, kernel, grid, block, via",
                             increase("cuda_kernel_launches_total", PROGRAM, GPU))),
               width=24, height=10),
-        timeseries("Duration of launch calls, by program", "p50 and p99 of the time inside the launch call, which is not the "
+        timeseries("Duration of launch calls, by program", "p50 and p99 of the time inside the launch calls that were traced in full, which is not the "
                    "kernel's run time. It grows when the launch queue is full.", "s",
                    (lines(5, quantile(0.5, "comm", "cuda_kernel_launch_duration_seconds", PROGRAM, GPU)), f"{PROGRAM_NAME} p50"),
                    (lines(5, quantile(0.99, "comm", "cuda_kernel_launch_duration_seconds", PROGRAM, GPU)), f"{PROGRAM_NAME} p99"),
