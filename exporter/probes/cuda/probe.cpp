@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "bpf/cuda/functions.h"
 #include "cuda_in_flight.skel.h"
 #include "exporter/base/log.h"
 #include "exporter/probes/cuda/aggregator.h"
