@@ -106,7 +106,7 @@ public:
     [[nodiscard]] int threads_map() const;
     [[nodiscard]] CudaTables::Maps tables() const;
     [[nodiscard]] int process_filter() const;
-    // The processes whose launches are not all seen to their end.
+    // By process, since when all its launches are seen or counted: struct cuda_sight.
     [[nodiscard]] int sights_map() const;
     // By process, when the ends of launches were detached from: struct cuda_detached.
     [[nodiscard]] int detaches_map() const;

@@ -44,6 +44,12 @@ struct UnseenProgram {
         estimate.turn_begins(counts);
         run(time, true);
     }
+    void take_turns(int times, nanoseconds pauses, nanoseconds turns) {
+        for (int i = 0; i < times; i++) {
+            pause(pauses);
+            turn(turns);
+        }
+    }
     [[nodiscard]] double estimated_over_made() const {
         return static_cast<double>(estimate.total()) / (made - counted);
     }
@@ -58,10 +64,7 @@ bool is_about_one(double ratio) {
 TEST_CASE(
     "launches in pauses are estimated by the waits of a program that is slower in its turns") {
     UnseenProgram program{50'000, 100, 10us};
-    for (int i = 0; i < 20; i++) {
-        program.pause(5s);
-        program.turn(200ms);
-    }
+    program.take_turns(20, 5s, 200ms);
     program.pause(5s);
     CHECK(is_about_one(program.estimated_over_made()));
 }
@@ -69,10 +72,7 @@ TEST_CASE(
 TEST_CASE(
     "launches of a program that only launches are estimated by the time that it had for them") {
     UnseenProgram program{100'000, 0, 1us};
-    for (int i = 0; i < 10; i++) {
-        program.pause(3s);
-        program.turn(100ms);
-    }
+    program.take_turns(10, 3s, 100ms);
     program.pause(1s);
     CHECK(is_about_one(program.estimated_over_made()));
 }
@@ -116,10 +116,7 @@ TEST_CASE("the estimate never falls, whatever the numbers of launches and waits 
 
 TEST_CASE("few waits in each turn are enough when there were many turns") {
     UnseenProgram program{10'000, 2'500, 20us};  // four waits a second
-    for (int i = 0; i < 30; i++) {
-        program.pause(2s);
-        program.turn(500ms);
-    }
+    program.take_turns(30, 2s, 500ms);
     program.pause(2s);
     const double ratio = program.estimated_over_made();
     CHECK(ratio > 0.9);
