@@ -15,6 +15,7 @@ struct UnseenProgram {
     double launches_a_second;
     double launches_a_wait;  // 0: it does not wait
     nanoseconds cost_of_launch{};
+    double reported = 1;  // of that cost
 
     UnseenLaunches estimate{};
     UnseenLaunches::Counts counts{};
@@ -32,8 +33,8 @@ struct UnseenProgram {
         counts.at += time;
         counts.launches = static_cast<std::uint64_t>(counted);
         counts.calls = launches_a_wait > 0 ? static_cast<std::uint64_t>(made / launches_a_wait) : 0;
-        counts.cost = nanoseconds(
-            static_cast<std::int64_t>(counted * static_cast<double>(cost_of_launch.count())));
+        counts.cost = nanoseconds(static_cast<std::int64_t>(
+            reported * counted * static_cast<double>(cost_of_launch.count())));
     }
     void pause(nanoseconds time) {
         estimate.pause_begins(counts);
@@ -115,7 +116,8 @@ TEST_CASE("the estimate never falls, whatever the numbers of launches and waits 
 }
 
 TEST_CASE("few waits in each turn are enough when there were many turns") {
-    UnseenProgram program{10'000, 2'500, 20us};  // four waits a second
+    // Four waits a second, and a cost that is far too low: its rate alone says little.
+    UnseenProgram program{10'000, 2'500, 100us, 0.1};
     program.take_turns(30, 2s, 500ms);
     program.pause(2s);
     const double ratio = program.estimated_over_made();
