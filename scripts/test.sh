@@ -156,30 +156,39 @@ esac
 case $label in
 all)
     # The tests of the release trace the machine, one at a time, and mostly wait. What the benchmarks' test runs, which is
-    # one of the last, is built beside them, then the guests run, and with the CPU time that is left the other builds and
-    # their tests.
-    beside_release() {
-        local result=0 sanitizer
+    # one of the last, is built beside them, then the guests run. What neither of them needs of the CPUs makes the other
+    # builds and runs their tests.
+    benchmarks_and_guests() {
         timed "build of benchmarks" cmake --build --preset "$preset" --parallel "$jobs" --target bench bpf_architectures \
             bench_bpf_architectures >"$logs/bench-build.log" 2>&1 || { tail -n 40 "$logs/bench-build.log" && return 1; }
         # One guest after the other: two would take both CPUs from the release tests. Not niced: a starved guest's
         # tests fail.
-        label=vm jobs=1 timed guests tests_of release >"$logs/guest-tests.log" 2>&1 || result=1
-        renice -n 19 "$$" >/dev/null
+        label=vm jobs=1 timed guests tests_of release >"$logs/guest-tests.log" 2>&1
+    }
+    other_parts() {
+        local result=0 sanitizer
+        # Runs only where a CPU has nothing else to do.
+        chrt --idle --pid 0 "$BASHPID"
         build_others >"$logs/other-builds.log" 2>&1 || { tail -n 40 "$logs/other-builds.log" && return 1; }
         for sanitizer in $sanitizers; do
             timed "$sanitizer-tests" tests_of "$sanitizer" >"$logs/$sanitizer-tests.log" 2>&1 || result=1
         done
         return $result
     }
-    in_background beside bash -c "$(declare -f timed fixed_addresses tests_of second_run build_others beside_release)
-set -euo pipefail; jobs=$jobs label=$label preset=$preset logs=$logs sanitizers='$sanitizers'; beside_release"
-    beside_release=$started
+    beside_release() { # beside_release FUNCTION
+        in_background "$1" bash -c "$(declare -f timed fixed_addresses tests_of second_run build_others "$1")
+set -euo pipefail; jobs=$jobs label=$label preset=$preset logs=$logs sanitizers='$sanitizers'; $1"
+    }
+    beside_release benchmarks_and_guests
+    guests=$started
+    beside_release other_parts
+    others=$started
     part release-tests tests_of release --label-exclude '^(vm|perf)$'
     part formatting formatting
     part metrics-page metrics_page
-    wait "$beside_release" || failed+=(beside)
-    for log in "$logs"/{beside,guest-tests,other-builds,asan-tests,tsan-tests}.log; do
+    wait "$guests" || failed+=(guests)
+    wait "$others" || failed+=(others)
+    for log in "$logs"/{benchmarks_and_guests,guest-tests,other_parts,other-builds,asan-tests,tsan-tests}.log; do
         printf '\n== %s\n' "$(basename "$log" .log)"
         [ ! -f "$log" ] || cat "$log"
     done
