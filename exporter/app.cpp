@@ -157,6 +157,9 @@ http::Response App::ready_page() const {
 Result<> App::start_probes() {
     const ebpf::SharedKernelTypes types;
     allow_many_files();
+    if (const auto enough = check_open_files(); !enough) {
+        return tl::unexpected(with_hint(enough.error()));
+    }
     features_ = ebpf::probe_features();
     if (const auto usable = ebpf::check_requirements(features_); !usable) {
         return usable;
@@ -337,9 +340,10 @@ Result<std::string> App::render(metrics::Format format) {
         [](std::uint64_t sum, const probes::Health &probe) { return sum + probe.entries_lost; }))));
     append(metrics::series_families(snapshot->families, snapshot->folded));
     families.push_back(metrics::log_family(log::lines_lost()));
+    const discovery::Progress &progress = discovery_->progress();
     append(metrics::discovery_families(
-        {std::chrono::duration<double>(discovery_->progress().since_last_round()).count(),
-         discovery_->progress().slow_files(), discovery_->progress().unreadable_processes()}));
+        {std::chrono::duration<double>(progress.since_last_round()).count(), progress.slow_files(),
+         progress.unreadable_processes(), progress.released_processes()}));
     ebpf::Features features = features_;
     if (const auto measured = calibration_->measured()) {
         features.list.push_back(measured->feature);

@@ -113,6 +113,8 @@ private:
     void after_round();
     [[nodiscard]] bool is_discovery_stuck();
     [[nodiscard]] http::Response ready_page() const;
+    // The answer where --web.enable-lifecycle is missing; otherwise nothing.
+    [[nodiscard]] std::optional<http::Response> refusal_of_action(std::string_view action) const;
     [[nodiscard]] http::Response reload_page();
     [[nodiscard]] http::Response release_page(const http::Request &request);
     [[nodiscard]] http::Response give_back_page(const http::Request &request);

@@ -97,9 +97,9 @@ Result<ReleaseQuery> read_release_query(std::string_view text, bool has_time) {
     return query;
 }
 
-http::Response refusal_of_release(const Error &error) {
+http::Response refusal(std::string_view what, const Error &error) {
     const int status = error.code == EINVAL ? 400 : error.code == ESRCH ? 404 : 503;
-    return http::text_response(status, "Not released: " + error.message + ".\n");
+    return http::text_response(status, fmt::format("{}: {}.\n", what, error.message));
 }
 
 std::string counted(std::size_t number, std::string_view one, std::string_view many) {
@@ -152,11 +152,17 @@ void App::apply(const config::Config &config) {
     }
 }
 
+std::optional<http::Response> App::refusal_of_action(std::string_view action) const {
+    if (config_.web.has_lifecycle) {
+        return std::nullopt;
+    }
+    return http::text_response(
+        403, fmt::format("{} is off: start the exporter with --web.enable-lifecycle.\n", action));
+}
+
 http::Response App::reload_page() {
-    if (!config_.web.has_lifecycle) {
-        return http::text_response(403,
-                                   "Reloading by POST is off: start the exporter with "
-                                   "--web.enable-lifecycle, or send it SIGHUP.\n");
+    if (const auto refused = refusal_of_action("Reloading by POST")) {
+        return *refused;
     }
     if (const Result<> reloaded = reload(); !reloaded) {
         return http::text_response(500,
@@ -166,17 +172,16 @@ http::Response App::reload_page() {
 }
 
 http::Response App::release_page(const http::Request &request) {
-    if (!config_.web.has_lifecycle) {
-        return http::text_response(
-            403, "Releasing processes is off: start the exporter with --web.enable-lifecycle.\n");
+    if (const auto refused = refusal_of_action("Releasing processes")) {
+        return *refused;
     }
     const auto query = read_release_query(request.query, true);
     if (!query) {
-        return refusal_of_release(query.error());
+        return refusal("Not released", query.error());
     }
     const auto left = discovery_->release(query->tgids, query->time);
     if (!left) {
-        return refusal_of_release(left.error());
+        return refusal("Not released", left.error());
     }
     if (!left->is_complete()) {
         return http::text_response(
@@ -194,18 +199,20 @@ http::Response App::release_page(const http::Request &request) {
 }
 
 http::Response App::give_back_page(const http::Request &request) {
-    if (!config_.web.has_lifecycle) {
-        return http::text_response(
-            403, "Giving processes back is off: start the exporter with --web.enable-lifecycle.\n");
+    if (const auto refused = refusal_of_action("Giving processes back")) {
+        return *refused;
     }
     const auto query = read_release_query(request.query, false);
     if (!query) {
-        return refusal_of_release(query.error());
+        return refusal("Not given back", query.error());
     }
-    if (const auto done = discovery_->take_back(query->tgids); !done) {
-        return refusal_of_release(done.error());
+    const auto given_back = discovery_->take_back(query->tgids);
+    if (!given_back) {
+        return refusal("Not given back", given_back.error());
     }
-    return http::text_response(200, "Its files are attached to again.\n");
+    return http::text_response(200,
+                               fmt::format("Given back: {}. Libraries are attached to again.\n",
+                                           counted(*given_back, "process", "processes")));
 }
 
 }  // namespace gpusnoop

@@ -159,7 +159,7 @@ all)
     # one of the last, is built beside them, then the guests run. What neither of them needs of the CPUs makes the other
     # builds and runs their tests.
     benchmarks_and_guests() {
-        timed "build of benchmarks" cmake --build --preset "$preset" --parallel "$jobs" --target bench bpf_architectures \
+        timed "build of benchmarks" nice -n 19 cmake --build --preset "$preset" --parallel "$jobs" --target bench bpf_architectures \
             bench_bpf_architectures >"$logs/bench-build.log" 2>&1 || { tail -n 40 "$logs/bench-build.log" && return 1; }
         # One guest after the other: two would take both CPUs from the release tests. Not niced: a starved guest's
         # tests fail.
@@ -169,6 +169,8 @@ all)
         local result=0 sanitizer
         # Runs only where a CPU has nothing else to do.
         chrt --idle --pid 0 "$BASHPID"
+        timed formatting formatting >"$logs/formatting.log" 2>&1 || result=1
+        metrics_page >"$logs/metrics-page.log" 2>&1 || result=1
         build_others >"$logs/other-builds.log" 2>&1 || { tail -n 40 "$logs/other-builds.log" && return 1; }
         for sanitizer in $sanitizers; do
             timed "$sanitizer-tests" tests_of "$sanitizer" >"$logs/$sanitizer-tests.log" 2>&1 || result=1
@@ -176,7 +178,7 @@ all)
         return $result
     }
     beside_release() { # beside_release FUNCTION
-        in_background "$1" bash -c "$(declare -f timed fixed_addresses tests_of second_run build_others "$1")
+        in_background "$1" bash -c "$(declare -f timed fixed_addresses tests_of second_run formatting metrics_page build_others "$1")
 set -euo pipefail; jobs=$jobs label=$label preset=$preset logs=$logs sanitizers='$sanitizers'; $1"
     }
     beside_release benchmarks_and_guests
@@ -184,11 +186,9 @@ set -euo pipefail; jobs=$jobs label=$label preset=$preset logs=$logs sanitizers=
     beside_release other_parts
     others=$started
     part release-tests tests_of release --label-exclude '^(vm|perf)$'
-    part formatting formatting
-    part metrics-page metrics_page
     wait "$guests" || failed+=(guests)
     wait "$others" || failed+=(others)
-    for log in "$logs"/{benchmarks_and_guests,guest-tests,other_parts,other-builds,asan-tests,tsan-tests}.log; do
+    for log in "$logs"/{benchmarks_and_guests,guest-tests,other_parts,formatting,metrics-page,other-builds,asan-tests,tsan-tests}.log; do
         printf '\n== %s\n' "$(basename "$log" .log)"
         [ ! -f "$log" ] || cat "$log"
     done

@@ -148,6 +148,7 @@ def exporter(store, node, events):
         lambda second, shape=wobble(node.name + " age", 2, 400): 0.008 * abs(shape(second))), whole=False)
     store.constant("gpusnoop_discovery_slow_files", {}, 0)
     store.constant("gpusnoop_discovery_unreadable_processes", {}, 0)
+    store.constant("gpusnoop_discovery_released_processes", {}, 0)
     for part, seconds in (("entry", 8.6e-7), ("stepped_entry", 9.4e-6), ("return", 8.4e-7), ("record", 4.1e-7), ("stack", 1.2e-6)):
         store.gauge("gpusnoop_probe_cost_seconds", {"mode": "session", "part": part}, [seconds] * count, whole=False)
     for feature in FEATURES:

@@ -112,7 +112,8 @@ public:
     // meanwhile. Waits 8 s for what is left to be gone. An error: ESRCH, there is no such process.
     // For other threads.
     Result<Release> release(std::vector<std::uint32_t> tgids, std::chrono::milliseconds time);
-    Result<> take_back(std::vector<std::uint32_t> tgids);
+    // How many of them were released. ESRCH: none.
+    Result<std::size_t> take_back(std::vector<std::uint32_t> tgids);
 
     // The files that attachers want and processes use. For any thread.
     [[nodiscard]] std::vector<FoundLibrary> libraries() const { return found_.list(); }
@@ -191,7 +192,7 @@ private:
     [[nodiscard]] bool is_held(const ebpf::Mapping &mapping);
     void hold(const Key &key, Known &known);
     [[nodiscard]] Result<Release> state_of_release(const std::vector<std::uint32_t> &tgids);
-    void end_release(std::uint32_t tgid, std::string_view reason);
+    bool end_release(std::uint32_t tgid, std::string_view reason);  // false: it was not released
     void end_old_releases();
 
     // discovery_files.cpp: open each file and offer it.

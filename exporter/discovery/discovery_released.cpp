@@ -52,13 +52,22 @@ Result<Discovery::Release> Discovery::release(std::vector<std::uint32_t> tgids,
     }
 }
 
-Result<> Discovery::take_back(std::vector<std::uint32_t> tgids) {
-    return run_on_thread([this, tgids = std::move(tgids)] {
+Result<std::size_t> Discovery::take_back(std::vector<std::uint32_t> tgids) {
+    // Shared, as the thread may answer when this call has given up.
+    const auto given_back = std::make_shared<std::size_t>(0);
+    const auto asked = run_on_thread([this, tgids = std::move(tgids), given_back] {
         for (const std::uint32_t tgid : tgids) {
-            end_release(tgid, "the client gave it back");
+            *given_back += end_release(tgid, "the client gave it back") ? 1 : 0;
         }
         look_at_all(false);
     });
+    if (!asked) {
+        return tl::unexpected(asked.error());
+    }
+    if (*given_back == 0) {
+        return fail("no such process was released", ESRCH);
+    }
+    return *given_back;
 }
 
 Result<> Discovery::take_probes_from(const std::vector<std::uint32_t> &tgids,
@@ -80,6 +89,7 @@ Result<> Discovery::take_probes_from(const std::vector<std::uint32_t> &tgids,
             return tl::unexpected(mappings.error());
         }
         released_.add(tgid, {*started, until});
+        progress_.note_released_processes(released_.processes().size());
         // By the file, as it may be mapped by a name that no attacher wants.
         for (const ebpf::Mapping &mapping : *mappings) {
             for (auto &[key, known] : known_) {
@@ -141,11 +151,14 @@ Result<Discovery::Release> Discovery::state_of_release(const std::vector<std::ui
     return state;
 }
 
-void Discovery::end_release(std::uint32_t tgid, std::string_view reason) {
-    if (released_.remove(tgid)) {
-        log::info("a process can be traced again",
-                  {{"pid", std::to_string(tgid)}, {"reason", std::string(reason)}});
+bool Discovery::end_release(std::uint32_t tgid, std::string_view reason) {
+    if (!released_.remove(tgid)) {
+        return false;
     }
+    progress_.note_released_processes(released_.processes().size());
+    log::info("a process can be traced again",
+              {{"pid", std::to_string(tgid)}, {"reason", std::string(reason)}});
+    return true;
 }
 
 void Discovery::end_old_releases() {

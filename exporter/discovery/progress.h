@@ -22,7 +22,7 @@ public:
     void note_problem(std::string problem) { problem_ = std::move(problem); }
     void note_slow_files(std::uint64_t files) { slow_files_ = files; }
     void note_unreadable_processes(std::uint64_t processes) { unreadable_processes_ = processes; }
-
+    void note_released_processes(std::uint64_t processes) { released_processes_ = processes; }
     void note_use(bool is_in_use) { is_in_use_ = is_in_use; }
 
     // For any thread.
@@ -40,6 +40,8 @@ public:
     [[nodiscard]] std::uint64_t slow_files() const { return slow_files_; }
     // Processes whose mappings could not be read, as they keep them locked.
     [[nodiscard]] std::uint64_t unreadable_processes() const { return unreadable_processes_; }
+    // Processes whose files have no probes while their memory is saved.
+    [[nodiscard]] std::uint64_t released_processes() const { return released_processes_; }
 
     // False: the time is over.
     bool wait_until_ready(std::chrono::milliseconds most) { return wait(is_ready_, most); }
@@ -58,6 +60,7 @@ private:
     std::atomic<Clock::rep> last_round_ = Clock::now().time_since_epoch().count();
     std::atomic<std::uint64_t> slow_files_ = 0;
     std::atomic<std::uint64_t> unreadable_processes_ = 0;
+    std::atomic<std::uint64_t> released_processes_ = 0;
     std::atomic<bool> is_ready_ = false;
     std::atomic<bool> is_in_use_ = true;  // until it is known
     std::string problem_;

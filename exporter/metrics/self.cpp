@@ -255,9 +255,15 @@ std::vector<MetricFamily> discovery_families(const DiscoveryState &state) {
         "Processes whose mappings were not listed within 100 ms because they keep them locked. "
         "They are retried; until then, libraries that only they use are not attached to.",
         MetricType::Gauge);
+    Builder released(
+        "discovery_released_processes",
+        "Processes released for a checkpoint (POST /-/release): the libraries that they "
+        "map are not traced in any process until they are given back.",
+        MetricType::Gauge);
     return {age.add({}, state.seconds_since_round).take(),
             slow.add({}, static_cast<double>(state.slow_files)).take(),
-            unreadable.add({}, static_cast<double>(state.unreadable_processes)).take()};
+            unreadable.add({}, static_cast<double>(state.unreadable_processes)).take(),
+            released.add({}, static_cast<double>(state.released_processes)).take()};
 }
 
 MetricFamily feature_family(const ebpf::Features &features) {

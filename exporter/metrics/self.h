@@ -31,6 +31,7 @@ struct DiscoveryState {
     double seconds_since_round = 0;
     std::uint64_t slow_files = 0;
     std::uint64_t unreadable_processes = 0;
+    std::uint64_t released_processes = 0;
 };
 std::vector<prometheus::MetricFamily> discovery_families(const DiscoveryState &state);
 

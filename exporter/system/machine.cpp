@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "exporter/base/log.h"
+
 namespace gpusnoop {
 
 std::chrono::nanoseconds now_on(clockid_t clock) {
@@ -18,6 +20,21 @@ void allow_many_files() {
         limit.rlim_cur = limit.rlim_max;
         ::setrlimit(RLIMIT_NOFILE, &limit);
     }
+}
+
+Result<> check_open_files() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= enough_open_files) {
+        return {};
+    }
+    if (limit.rlim_cur < least_open_files) {
+        return fail("at least " + std::to_string(least_open_files) + " open files are needed",
+                    EMFILE);
+    }
+    log::warn(
+        "the limit of open files may be too low: probes or libraries may be missing",
+        {{"limit", std::to_string(limit.rlim_cur)}, {"needed", std::to_string(enough_open_files)}});
+    return {};
 }
 
 std::string limit_hint(int code) {

@@ -4,7 +4,10 @@
 #include <time.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
+
+#include "exporter/base/result.h"
 
 namespace gpusnoop {
 
@@ -13,6 +16,15 @@ namespace gpusnoop {
 
 // Raises the limit of open files to its maximum: attaching with perf events needs two per function.
 void allow_many_files();
+
+// Below this number of open files no exporter is started: what fails then has other errors than
+// EMFILE, as libbpf takes a file that cannot be opened for a feature that the kernel lacks.
+inline constexpr std::uint64_t least_open_files = 128;
+// With fewer, a probe may not start, or a library may not be attached to. By default, 330 are open
+// where no process uses CUDA.
+inline constexpr std::uint64_t enough_open_files = 512;
+// EMFILE: the limit is below the least. A limit that is not enough is a line in the log.
+[[nodiscard]] Result<> check_open_files();
 
 // Advice to append to the error message of this errno: for EMFILE, which limit it is and where it
 // is raised. Empty for others.

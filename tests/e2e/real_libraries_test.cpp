@@ -128,7 +128,7 @@ TEST_CASE("a C++ library that throws through traced functions does as it does un
     const Process holder({standin("reads_yaml"), "--hold"});
     holder.wait_for_output("holding");
     exporter.wait_until_attached_to(mapped_by(holder.pid(), "libyaml-cpp.so"));
-    const Labels load = {{"function", "YAML::Load"}};
+    const Labels load = {{"comm", "reads_yaml"}, {"function", "YAML::Load"}};
     constexpr int times = 25;
     for (int i = 0; i < times; i++) {
         CHECK(read("good.yaml").code == 0);

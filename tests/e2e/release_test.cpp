@@ -188,7 +188,10 @@ TEST_CASE("a process that is released can be saved, and is traced again when it 
     CHECK(saved_code(waiting.pid(), library) == saved);
     CHECK(exporter.times_attached_to(library) == 1);
 
-    CHECK(post(exporter, "/-/give-back?pid=" + pid).status == 200);
+    CHECK(exporter.scrape().sum("gpusnoop_discovery_released_processes") == 1);
+    CHECK(post(exporter, "/-/give-back?pid=" + pid).body ==
+          "Given back: 1 process. Libraries are attached to again.\n");
+    CHECK(exporter.scrape().sum("gpusnoop_discovery_released_processes") == 0);
     eventually("the file to be attached to again",
                [&] { return exporter.times_attached_to(library) == 2; });
     CHECK(saved_code(waiting.pid(), library) != saved);
@@ -235,4 +238,7 @@ TEST_CASE("a request to release nothing that is there is answered by a sentence"
     CHECK(answer("?container=0123456789abcdef") ==
           "404 Not released: no process runs in a container with this id.\n");
     CHECK(http(exporter.port(), "/-/release?pid=1").status == 405);
+    const HttpAnswer unknown = post(exporter, "/-/give-back?pid=1");
+    CHECK(unknown.status == 404);
+    CHECK(unknown.body == "Not given back: no such process was released.\n");
 }

@@ -12,6 +12,7 @@
 #include "exporter/probes/frame/privileges.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/functions/settings.h"
+#include "exporter/system/machine.h"
 #include "exporter/system/priority.h"
 
 namespace gpusnoop::doctor {
@@ -79,7 +80,7 @@ Finding judge_memlock(std::uint64_t limit, std::uint64_t wanted, bool counts_by_
 Finding judge_files(std::uint64_t limit, bool attaches_by_perf) {
     // Perf events need two for each of the 166 functions of one runtime and driver; else some per
     // library.
-    const std::uint64_t wanted = attaches_by_perf ? 4096 : 512;
+    const std::uint64_t wanted = attaches_by_perf ? 4096 : enough_open_files;
     const bool is_enough = limit >= wanted;
     return {"open_files", is_enough ? Verdict::ok : Verdict::warn,
             limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit),

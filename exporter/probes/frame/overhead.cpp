@@ -11,7 +11,8 @@ series::Family &make_overhead_family(series::FamilySet &set) {
     return set.counter(
         "overhead_seconds_total",
         "Estimated time that the probes on functions have cost the threads of the process: calls "
-        "by kind of probe, times the measured cost of one (probe_cost_seconds). A lower bound.",
+        "by kind of probe, times the measured cost of one (probe_cost_seconds). Usually less than "
+        "the program lost, and never more than its threads ran.",
         {{"probe", true}}, nanoseconds_per_second);
 }
 
