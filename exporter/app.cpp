@@ -156,9 +156,8 @@ http::Response App::ready_page() const {
 
 Result<> App::start_probes() {
     const ebpf::SharedKernelTypes types;
-    allow_many_files();
-    if (const auto enough = check_open_files(); !enough) {
-        return tl::unexpected(with_hint(enough.error()));
+    if (const auto enough = allow_many_files(); !enough) {
+        return enough;
     }
     features_ = ebpf::probe_features();
     if (const auto usable = ebpf::check_requirements(features_); !usable) {

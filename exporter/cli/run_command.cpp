@@ -5,6 +5,7 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
 #include "exporter/ebpf/libbpf.h"
+#include "exporter/system/machine.h"
 
 namespace gpusnoop::cli {
 
@@ -20,7 +21,7 @@ int run_until_stopped(const Settings &settings,
     const Fd stop(::signalfd(-1, &stop_signals, SFD_CLOEXEC));
     const auto done = command(*config, stop.get());
     if (!done) {
-        log::error(done.error().message);
+        log::error(done.error().message + limit_hint(done.error().code));
         return 1;
     }
     return 0;

@@ -14,26 +14,22 @@ std::chrono::nanoseconds now_on(clockid_t clock) {
     return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-void allow_many_files() {
+Result<> allow_many_files() {
     rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        ::setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
-Result<> check_open_files() {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= enough_open_files) {
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return {};
     }
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
     if (limit.rlim_cur < least_open_files) {
         return fail("at least " + std::to_string(least_open_files) + " open files are needed",
                     EMFILE);
     }
-    log::warn(
-        "the limit of open files may be too low: probes or libraries may be missing",
-        {{"limit", std::to_string(limit.rlim_cur)}, {"needed", std::to_string(enough_open_files)}});
+    if (limit.rlim_cur < enough_open_files) {
+        log::warn("the limit of open files may be too low: probes or libraries may be missing",
+                  {{"limit", std::to_string(limit.rlim_cur)},
+                   {"needed", std::to_string(enough_open_files)}});
+    }
     return {};
 }
 

@@ -14,17 +14,15 @@ namespace gpusnoop {
 // The time of a clock, such as CLOCK_MONOTONIC, which BPF programs use in records.
 [[nodiscard]] std::chrono::nanoseconds now_on(clockid_t clock);
 
-// Raises the limit of open files to its maximum: attaching with perf events needs two per function.
-void allow_many_files();
-
-// Below this number of open files no exporter is started: what fails then has other errors than
-// EMFILE, as libbpf takes a file that cannot be opened for a feature that the kernel lacks.
+// With fewer open files nothing is begun: what fails then can have another error than EMFILE,
+// because libbpf takes a file that cannot be opened for a feature that the kernel lacks.
 inline constexpr std::uint64_t least_open_files = 128;
 // With fewer, a probe may not start, or a library may not be attached to. By default, 330 are open
-// where no process uses CUDA.
+// while no process uses CUDA.
 inline constexpr std::uint64_t enough_open_files = 512;
-// EMFILE: the limit is below the least. A limit that is not enough is a line in the log.
-[[nodiscard]] Result<> check_open_files();
+// Raises the limit of open files to its maximum: attaching with perf events needs two per function.
+// EMFILE: that is less than the least. If it is not enough, a line in the log says so.
+[[nodiscard]] Result<> allow_many_files();
 
 // Advice to append to the error message of this errno: for EMFILE, which limit it is and where it
 // is raised. Empty for others.

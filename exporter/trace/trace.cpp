@@ -11,7 +11,9 @@
 namespace gpusnoop::trace {
 
 Result<> run(const Kind &kind, const config::Config &config, const Options &options, int stop_fd) {
-    allow_many_files();
+    if (const auto enough = allow_many_files(); !enough) {
+        return enough;
+    }
     const auto features = ebpf::probe_features();
     if (const auto usable = ebpf::check_requirements(features); !usable) {
         return usable;

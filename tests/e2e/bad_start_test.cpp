@@ -33,6 +33,11 @@ void check_one_sentence(const Finished &finished, const std::string &wanted) {
 
 const std::string no_address = "--web.listen-address=127.0.0.1:0";
 
+std::string limit_sentence(int limit) {
+    return "the limit of open files is " + std::to_string(limit) +
+           ", raise it (LimitNOFILE= of a unit, ulimit -n)";
+}
+
 }  // namespace
 
 TEST_CASE("a configuration that cannot be read is one sentence", "[e2e]") {
@@ -132,11 +137,15 @@ TEST_CASE("addresses that are given twice are one sentence", "[e2e]") {
 
 TEST_CASE("a limit of open files that is too low is named", "[e2e]") {
     require_bpf();
-    for (const int limit : {40, 58, 64, 127}) {
-        check_one_sentence(start({no_address}, {"prlimit", "--nofile=" + std::to_string(limit)}),
-                           "at least 128 open files are needed: the limit of open files is " +
-                               std::to_string(limit) +
-                               ", raise it (LimitNOFILE= of a unit, ulimit -n)");
+    const std::vector<std::vector<std::string>> commands = {
+        {no_address}, {"profile", "--duration=1s"}, {"trace", "cuda", "--duration=1s"}};
+    for (const auto &command : commands) {
+        for (const int limit : {40, 58, 64, 127}) {
+            const Finished finished =
+                start(command, {"prlimit", "--nofile=" + std::to_string(limit)});
+            check_one_sentence(finished, "msg=\"at least 128 open files are needed: " +
+                                             limit_sentence(limit) + "\"\n");
+        }
     }
 }
 
@@ -151,6 +160,10 @@ TEST_CASE("a limit of open files that is too low ends no exporter by a signal", 
         CHECK((finished.code == 1 || finished.code == timed_out));
         CHECK(finished.output.find("std::") == std::string::npos);
         CHECK(finished.output.find("the limit of open files may be too low") != std::string::npos);
+        if (finished.output.find("oo many open files") != std::string::npos ||
+            finished.output.find("msg=\"listening\"") == std::string::npos) {
+            CHECK(finished.output.find(limit_sentence(limit)) != std::string::npos);
+        }
     }
 }
 

@@ -86,7 +86,9 @@ Result<> run_profile(const config::Config &config, const ProfileOptions &options
         ::isatty(STDOUT_FILENO) != 0) {
         return fail("pprof is not for a terminal: give a file with --output");
     }
-    allow_many_files();
+    if (const auto enough = allow_many_files(); !enough) {
+        return enough;
+    }
     const auto features = ebpf::probe_features();
     if (const auto usable = ebpf::check_requirements(features); !usable) {
         return usable;
