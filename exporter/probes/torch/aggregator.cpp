@@ -78,7 +78,7 @@ void TorchAggregator::on_usage(TorchProcess &process, TorchProcess::Device &devi
         allocated(process, device, record);
     } else if (record.bytes < 0) {
         if (const auto block = process.blocks.free(record.address)) {
-            live_--;
+            give_back_room(process, 1);
             freed(process, *block);
         } else {
             freed_unknown(process, device);
@@ -99,23 +99,50 @@ void TorchAggregator::allocated(TorchProcess &process, TorchProcess::Device &dev
     if (const auto ticket = names_.used(process.sites, process.key, block.site)) {
         settings_.ask_for_site(*ticket, process, block.site);
     }
-    if (!has_room_for_block(process)) {
+    if (!find_room_for_block(process)) {
         forgotten_++;
         device.has_missing_blocks = true;
         return;
     }
     if (const auto replaced = process.blocks.allocate(record.address, block)) {
         freed(process, *replaced);  // the record of its free was lost
-    } else {
-        live_++;
+        give_back_room(process, 1);
     }
 }
 
-// One process cannot take the room of all others: over the limit each still has a share, of as many
-// blocks again.
-bool TorchAggregator::has_room_for_block(const TorchProcess &process) const {
+// One user cannot take the room of all others, with any number of processes: over the limit each
+// still has a share, of as many blocks again. A process that holds a share already gets no more.
+bool TorchAggregator::find_room_for_block(TorchProcess &process) {
     const std::size_t most = settings_.max_live_allocations;
-    return live_ < most || (live_ < 2 * most && process.blocks.size() < most / torch_shares);
+    const std::size_t share = most / torch_shares;
+    if (live_ >= most) {
+        if (process.reserved_blocks == 0) {
+            process.reserve_user = process.uid;
+        }
+        const auto of_user = reserved_.find(process.reserve_user);
+        const std::size_t taken = of_user == reserved_.end() ? 0 : of_user->second;
+        if (live_ >= 2 * most || process.blocks.size() >= share || taken >= share) {
+            return false;
+        }
+        reserved_[process.reserve_user]++;
+        process.reserved_blocks++;
+    }
+    live_++;
+    return true;
+}
+
+void TorchAggregator::give_back_room(TorchProcess &process, std::size_t blocks) {
+    live_ -= blocks;
+    const std::size_t reserved = std::min(blocks, process.reserved_blocks);
+    if (reserved == 0) {
+        return;
+    }
+    process.reserved_blocks -= reserved;
+    const auto of_user = reserved_.find(process.reserve_user);
+    of_user->second -= reserved;
+    if (of_user->second == 0) {
+        reserved_.erase(of_user);
+    }
 }
 
 void TorchAggregator::freed(TorchProcess &process, const TorchBlock &block) {
@@ -142,7 +169,7 @@ void TorchAggregator::count(const TorchProcess &process, const std::string &devi
 
 // Its memory went with it.
 void TorchAggregator::release(TorchProcess &process) {
-    live_ -= process.blocks.size();
+    give_back_room(process, process.blocks.size());
     process.blocks = {};
     names_.ended(process.sites);
 }

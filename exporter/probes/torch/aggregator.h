@@ -40,10 +40,13 @@ struct TorchProcess : KnownProcess {
     };
     std::map<TorchDevice, Device> devices;
     TorchBlocks blocks;
+    // How many blocks it holds of the reserve, of which user's share.
+    std::size_t reserved_blocks = 0;
+    std::optional<std::uint32_t> reserve_user;
     ProcessSites sites;
 };
 
-// Over max_live_allocations, so many processes can hold as many blocks again.
+// Over max_live_allocations, so many users can hold as many blocks again.
 inline constexpr std::size_t torch_shares = 16;
 
 struct TorchSettings {
@@ -76,7 +79,9 @@ public:
 private:
     void on_usage(TorchProcess &process, TorchProcess::Device &device, const torch_record &record);
     void allocated(TorchProcess &process, TorchProcess::Device &device, const torch_record &record);
-    [[nodiscard]] bool has_room_for_block(const TorchProcess &process) const;
+    // Takes the room, too.
+    [[nodiscard]] bool find_room_for_block(TorchProcess &process);
+    void give_back_room(TorchProcess &process, std::size_t blocks);
     void freed(TorchProcess &process, const TorchBlock &block);
     void freed_unknown(const TorchProcess &process, TorchProcess::Device &device);
     void count(const TorchProcess &process, const std::string &device, series::Family &family,
@@ -87,6 +92,8 @@ private:
     Overhead overhead_;
     SiteNames names_;
     std::size_t live_ = 0;  // blocks of all processes
+    // Of these, blocks of the reserve, by user. Processes of users that are not known share one.
+    std::map<std::optional<std::uint32_t>, std::size_t> reserved_;
     std::uint64_t forgotten_ = 0;
     std::map<std::string, std::uint64_t> folded_gauges_;
 };

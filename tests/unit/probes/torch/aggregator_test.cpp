@@ -62,6 +62,7 @@ public:
                                  .look_up =
                                      [](ProcessIdentity &identity) {
                                          identity.comm = "python3";
+                                         identity.uid = identity.key.tgid / 1'000;
                                          return true;
                                      }},
                       .max_live_allocations = max_live_allocations,
@@ -203,27 +204,45 @@ TEST_CASE("blocks over the limit are counted and not followed") {
     CHECK(bench.aggregator.forgotten() == 3);
 }
 
-TEST_CASE("a process that fills the table leaves the others a share") {
+TEST_CASE("a user who fills the table leaves the others a share") {
     Bench bench(64);  // shares of 4 blocks
+    const auto allocate = [&](std::uint32_t tgid, std::uint64_t number) {
+        bench.report({.address = number * 0x1000, .bytes = 512, .tgid = tgid});
+    };
+    std::uint64_t forgotten = 0;
     for (std::uint64_t i = 1; i <= 1'000; i++) {
-        bench.report({.address = i * 0x1000, .bytes = 512, .tgid = 100});
+        allocate(1'000, i);
     }
-    CHECK(bench.aggregator.forgotten() == 1'000 - 64);
+    CHECK(bench.aggregator.forgotten() == (forgotten += 1'000 - 64));
     for (std::uint64_t i = 1; i <= 5; i++) {
-        bench.report({.address = i * 0x1000, .bytes = 512, .tgid = 200});
+        allocate(2'000, i);
     }
-    CHECK(bench.aggregator.forgotten() == 1'000 - 64 + 1);
-    bench.report({.address = 0x1000, .bytes = -512, .tgid = 200});
-    bench.report({.address = 0x9000, .bytes = 512, .tgid = 200});
-    CHECK(bench.aggregator.forgotten() == 1'000 - 64 + 1);
-    // Not any number of processes: the exporter's memory is bounded.
-    for (std::uint32_t tgid = 300; tgid < 400; tgid++) {
-        bench.report({.address = 0x1000, .bytes = 512, .tgid = tgid});
+    CHECK(bench.aggregator.forgotten() == (forgotten += 1));
+    bench.report({.address = 0x1000, .bytes = -512, .tgid = 2'000});
+    allocate(2'000, 9);
+    CHECK(bench.aggregator.forgotten() == forgotten);
+    // More processes of a user have no more than one, whether he filled the table or not.
+    for (std::uint32_t tgid = 1'001; tgid <= 1'100; tgid++) {
+        allocate(tgid, 1);
+        allocate(tgid + 1'000, 1);
     }
-    CHECK(bench.aggregator.forgotten() == 1'000 - 64 + 1 + 100 - 60);
-    bench.end(100);
-    bench.report({.address = 0x1000, .bytes = 512, .tgid = 399});
-    CHECK(bench.aggregator.forgotten() == 1'000 - 64 + 1 + 100 - 60);
+    CHECK(bench.aggregator.forgotten() == (forgotten += 96 + 100));
+    // Another user still has a share.
+    for (std::uint64_t i = 1; i <= 5; i++) {
+        allocate(3'000, i);
+    }
+    CHECK(bench.aggregator.forgotten() == (forgotten += 1));
+    // Not any number of users: the exporter's memory is bounded.
+    for (std::uint32_t user = 4; user < 104; user++) {
+        allocate(user * 1'000, 1);
+    }
+    CHECK(bench.aggregator.forgotten() == (forgotten += 100 - (64 - 3 * 4)));
+    // The end of a process gives its part back.
+    bench.end(2'000);
+    for (std::uint64_t i = 1; i <= 5; i++) {
+        allocate(2'001, i);
+    }
+    CHECK(bench.aggregator.forgotten() == (forgotten += 1));
 }
 
 TEST_CASE("a block over the limit makes a device without sums incomplete") {
