@@ -56,16 +56,14 @@ def _probes():
         timeseries("Events lost by reason", "ring_full: the exporter was too slow, or its buffer too small; throttled: the process "
                    "exceeded max_calls_per_second.", EACH_SECOND,
                    (total("reason", rate("probe_events_lost_total")), "{{reason}}"), alarm="orange"),
-        timeseries("Failures to attach", "Libraries that a probe could not attach to, by reason, files and processes that do not "
-                   "answer, and processes that were released: their libraries are not traced. The log names them.", "short",
+        timeseries("Failures to attach", "Libraries that a probe could not attach to, by reason, and files and processes that do not "
+                   "answer. The log names them.", "short",
                    (lines(10, total("instance, probe, reason",
                                     increase("probe_attach_failures_total", over="$__rate_interval"))),
                     f"{{{{probe}}}} {{{{reason}}}} {NODE_NAME}"),
                    (lines(10, total("instance", own("discovery_slow_files"))), f"files that do not answer {NODE_NAME}"),
                    (lines(10, total("instance", own("discovery_unreadable_processes"))),
-                    f"processes that do not answer {NODE_NAME}"),
-                   (lines(10, total("instance", own("discovery_released_processes"))),
-                    f"processes released for a checkpoint {NODE_NAME}"), alarm="orange"),
+                    f"processes that do not answer {NODE_NAME}"), alarm="orange"),
         timeseries("Crashes in traced calls", "Processes that died of SIGILL, SIGTRAP, SIGSEGV or SIGSYS inside a traced call: by "
                    "their own fault, or because of the probes.", "short",
                    (lines(10, total("instance, probe, signal",

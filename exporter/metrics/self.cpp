@@ -258,7 +258,7 @@ std::vector<MetricFamily> discovery_families(const DiscoveryState &state) {
     Builder released(
         "discovery_released_processes",
         "Processes released for a checkpoint (POST /-/release): the libraries that they "
-        "map are not traced in any process until they are given back.",
+        "map are not traced in any process until the release ends.",
         MetricType::Gauge);
     return {age.add({}, state.seconds_since_round).take(),
             slow.add({}, static_cast<double>(state.slow_files)).take(),
