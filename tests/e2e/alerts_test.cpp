@@ -119,7 +119,7 @@ void check_rules_run(const e2e::Prometheus &prometheus) {
 TEST_CASE(
     "a leak, idle memory, slow calls, a call that hangs and a dead exporter become messages, and "
     "their end too",
-    "[e2e][long]") {
+    "[e2e][long][beside]") {
     require_bpf();
     e2e::require_prometheus();
     const TemporaryDirectory rules;

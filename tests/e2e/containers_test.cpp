@@ -233,7 +233,7 @@ TEST_CASE("a container's mounts can be unmounted at once, and are let go", "[e2e
 }
 
 TEST_CASE("an overlay whose programs ran outside of containers can be unmounted soon",
-          "[e2e][long]") {
+          "[e2e][long][beside]") {
     const SharedImage image;
     const OutsideMount outside(image);
     const Exporter exporter("discovery: {rescan_interval: 1s}\n");

@@ -119,7 +119,8 @@ TEST_CASE("a running exporter profiles what it follows, while it is scraped", "[
     }
 }
 
-TEST_CASE("the past that can be asked for is what was sampled, and ends as configured", "[e2e]") {
+TEST_CASE("the past that can be asked for is what was sampled, and ends as configured",
+          "[e2e][long][beside]") {
     require_bpf();
     const Exporter exporter(named + "profile: {continuous_frequency: 199, keep: 10s}\n");
     Process process = hold_stacks("burn", "1500");
