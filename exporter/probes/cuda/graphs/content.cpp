@@ -36,6 +36,7 @@ GraphContent::GraphContent(const GraphContent &other) : budget_(other.budget_) {
     copies_ = other.copies_;
     sets_ = other.sets_;
     nodes_ = other.nodes_;
+    swaps_nodes_ = other.swaps_nodes_;
     budget_->take(size());
 }
 
@@ -136,7 +137,7 @@ void GraphContent::add(const GraphContent &other) {
 }
 
 void GraphContent::add_node(std::uint64_t node, GraphWork work) {
-    remove_node(node);
+    drop_node(node);
     put_node(node, {std::move(work), true, added_++});
 }
 
@@ -151,6 +152,13 @@ void GraphContent::put_node(std::uint64_t handle, Node node) {
 }
 
 void GraphContent::remove_node(std::uint64_t node) {
+    if (swaps_nodes_ && has_node(node)) {
+        return forget();
+    }
+    drop_node(node);
+}
+
+void GraphContent::drop_node(std::uint64_t node) {
     change(0, [&] {
         const auto found = nodes_.find(node);
         if (found == nodes_.end()) {
@@ -164,11 +172,18 @@ void GraphContent::remove_node(std::uint64_t node) {
 }
 
 void GraphContent::set_node(std::uint64_t node, GraphWork work) {
+    if (swaps_nodes_ && has_node(node)) {
+        return forget();
+    }
+    replace_node(node, std::move(work));
+}
+
+void GraphContent::replace_node(std::uint64_t node, GraphWork work) {
     const auto found = nodes_.find(node);
     if (found != nodes_.end()) {
         Node changed = found->second;
         changed.work = std::move(work);
-        remove_node(node);
+        drop_node(node);
         put_node(node, std::move(changed));
     }
 }
@@ -177,6 +192,9 @@ void GraphContent::enable_node(std::uint64_t node, bool is_enabled) {
     const auto found = nodes_.find(node);
     if (found == nodes_.end() || found->second.is_enabled == is_enabled) {
         return;
+    }
+    if (swaps_nodes_) {
+        return enable_unnamed(is_enabled);
     }
     const GraphWork work = found->second.work;
     found.value().is_enabled = is_enabled;
@@ -229,14 +247,23 @@ void GraphContent::update(const GraphContent &other) {
         const std::vector<NodePtr> own = in_order();
         const std::vector<NodePtr> others = other.in_order();
         std::vector<std::pair<std::uint64_t, GraphWork>> works;
+        std::map<cuda_node, GraphWork> first_of_type;
+        bool is_same_graph = true;
+        bool has_different_works = false;
         for (std::size_t i = 0; i < own.size(); i++) {
-            works.emplace_back(own[i].first, others[i].second->work);
+            const GraphWork &work = others[i].second->work;
+            works.emplace_back(own[i].first, work);
+            is_same_graph = is_same_graph && own[i].first == others[i].first;
+            has_different_works = has_different_works ||
+                                  first_of_type.try_emplace(work.does, work).first->second != work;
         }
         for (auto &[node, work] : works) {
-            set_node(node, std::move(work));
+            replace_node(node, std::move(work));
         }
+        swaps_nodes_ = !is_same_graph && has_different_works;
         return;
     }
+    swaps_nodes_ = false;
     forget();
     if (!hides_disabled_ && other.is_known_) {
         is_known_ = true;

@@ -25,6 +25,8 @@ struct GraphWork {
     std::size_t copy_kind = 0;
     std::uint64_t bytes = 0;
     std::shared_ptr<const GraphContent> child;  // of CUDA_NODE_GRAPH
+
+    bool operator==(const GraphWork &) const = default;
 };
 
 // Entries that all contents of a process have together: a program cannot fill our memory.
@@ -66,7 +68,8 @@ public:
     [[nodiscard]] bool has_node(std::uint64_t node) const { return nodes_.contains(node); }
     // Does it have work whose nodes are not known?
     [[nodiscard]] bool has_unnamed() const { return has_unnamed_; }
-    // Of a node that it has.
+    // Of a node that it has. If it is not known which work is the node's, the content is unknown
+    // from then on.
     void set_node(std::uint64_t node, GraphWork work);
     void enable_node(std::uint64_t node, bool is_enabled);
     // The same of a node that it does not know: it may also be disabled after an update.
@@ -74,8 +77,8 @@ public:
     void remove_node(std::uint64_t node);
     [[nodiscard]] const auto &nodes() const { return nodes_; }
     // Does from now on what the other does, with its own nodes: CUDA pairs the nodes of two graphs
-    // of the same shape. Disabled nodes stay disabled. If it is not known which of the other's
-    // nodes these are, the content is unknown.
+    // of the same shape. Disabled nodes stay disabled. If it matters which of the other's nodes
+    // these are, and is not known, the content is unknown.
     void update(const GraphContent &other);
 
     struct Transfers {
@@ -106,6 +109,8 @@ private:
     [[nodiscard]] bool has_disabled() const;
     [[nodiscard]] bool pairs_with(const GraphContent &other) const;
     void put_node(std::uint64_t handle, Node node);
+    void replace_node(std::uint64_t handle, GraphWork work);
+    void drop_node(std::uint64_t handle);
     template <typename Change>
     void change(std::size_t entries, Change how);
 
@@ -113,6 +118,7 @@ private:
     bool is_known_ = true;
     bool has_unnamed_ = false;
     bool hides_disabled_ = false;  // some work is disabled, and it is not known which
+    bool swaps_nodes_ = false;     // the work of a node may be that of another node of its type
     std::uint64_t added_ = 0;      // nodes
     tsl::robin_map<LaunchShape, std::uint64_t, LaunchShape::Hash> launches_;
     std::map<Copied, Transfers> copies_;
