@@ -13,8 +13,9 @@ namespace gpusnoop::ebpf {
 // The kernel takes a tenth of a second to close a perf event that a program is attached to, and
 // closes one at a time. So a child process inherits all perf events, if at least so many have a
 // program, and closes them after this process has ended. It can be seen for as long as that takes,
-// so a few are not worth it (the probe `fence` has seven). To be called before the first is closed.
-void hand_over_perf_events(std::size_t at_least = 16);
+// so fewer are not worth it: closing the seven of the probe `fence` takes 0.7 s. To be called
+// before the first is closed.
+void hand_over_perf_events(std::size_t at_least = 4);
 
 // Code that detaches during its lifetime has `patience` to finish. Links that are left then are
 // inherited by a child process, which detaches them after this process has ended. So closing them
