@@ -135,10 +135,11 @@ TEST_CASE("attacks of a user at the same time do not harm others", "[.soak]") {
     require_bpf();
     std::array<e2e::LocksItsMappings, 3> lockers;
     const e2e::HasSlowMap map;
+    const e2e::HasPythons pythons;
     Exporter exporter(
         "discovery: {rescan_interval: 1s}\nsyscall: {enabled: true}\nin_flight: {min_age: 1ms}\n"
         "torch: {enabled: true}\n"
-        "targets: {comms: [locker, stacks]}\n" +
+        "targets: {comms: [locker, stacks, pythons]}\n" +
         own_groups("auto") +
         "    calls: {libraries: [\"libcalls.so*\"], functions: [calls_callback]}\n");
     const e2e::LaunchesAtAnyAddress addresses;
@@ -146,7 +147,7 @@ TEST_CASE("attacks of a user at the same time do not harm others", "[.soak]") {
     exporter.wait_until_attached_to(standin("torch/2/libc10.so"));
     const e2e::MapsAsCode mapped(standin("libcalls.so.1"));
     exporter.wait_until_attached_to(standin("libcalls.so.1"));
-    const Process calls({"setpriv", "--reuid=65534", standin("hangs"), "--threads", "250",
+    const Process calls({"setpriv", "--reuid=65534", standin("hangs"), "--threads", "2000",
                          "--depth", "40", "--name", "many"});
     calls.wait_for_output("hanging");
     std::vector<double> attached;

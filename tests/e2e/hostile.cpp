@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -137,6 +138,23 @@ LaunchesAtAnyAddress::LaunchesAtAnyAddress() {
     program_ = std::make_unique<harness::Process>(
         std::vector<std::string>{"setpriv", "--reuid=65534", program.string(), "addresses"});
     program_->wait_for_output("launching");
+}
+
+HasPythons::HasPythons() {
+    std::vector<std::filesystem::path> libraries;
+    for (int i = 0; i < 20; i++) {
+        libraries.push_back(directory_ / ("libpython3.1" + std::to_string(i) + ".so"));
+        make_sparse_library(libraries.back(), 9'900'000);
+    }
+    user_ = std::make_unique<Child>([this, libraries]() -> int {
+        map_as_nobody(libraries, directory_ / "mapped");
+        ::prctl(PR_SET_NAME, "pythons");
+        for (;;) {
+            asm volatile("");  // a loop without an effect may be taken out
+        }
+    });
+    harness::eventually("the libraries to be mapped",
+                        [&] { return std::filesystem::exists(directory_ / "mapped"); });
 }
 
 HasSlowMap::HasSlowMap()

@@ -56,6 +56,17 @@ private:
     std::unique_ptr<harness::Process> program_;
 };
 
+// A process of nobody's, with the name "pythons", that runs all the time and maps 20 files with the
+// name of Python's library, each with millions of symbols.
+class HasPythons {
+public:
+    HasPythons();
+
+private:
+    harness::TemporaryDirectory directory_;
+    std::unique_ptr<Child> user_;
+};
+
 // A process of nobody's, with the name "stacks", that runs code which it has made. The map of that
 // code takes half a minute to read.
 class HasSlowMap {

@@ -34,7 +34,8 @@ std::future<TimedAnswer> begin_profile(const Exporter &exporter) {
 TEST_CASE("names that take long to read delay neither a profile nor the exporter's end", "[e2e]") {
     require_bpf();
     const e2e::HasSlowMap program;
-    Exporter exporter("functions: {enabled: false}\ntargets: {comms: [stacks]}\n");
+    const e2e::HasPythons pythons;
+    Exporter exporter("functions: {enabled: false}\ntargets: {comms: [stacks, pythons]}\n");
     auto profile = begin_profile(exporter);
     SECTION("the profile ends within the time that another client is told") {
         // Its own time is over.
@@ -44,6 +45,7 @@ TEST_CASE("names that take long to read delay neither a profile nor the exporter
         const TimedAnswer taken = profile.get();
         CHECK(taken.answer.status == 200);
         CHECK(taken.answer.body.find("stacks;") != std::string::npos);
+        CHECK(taken.answer.body.find("pythons;") != std::string::npos);
         REQUIRE(refused.status == 409);
         const std::string before = "for at most ";
         const auto most = std::stoi(refused.body.substr(refused.body.find(before) + before.size()));

@@ -97,7 +97,7 @@ FunctionGroup cudnn() {
 
 FunctionGroup nccl() {
     return {.libraries = {"libnccl.so*", "libnccl-*.so*", "librccl.so*", "librccl-*.so*",
-                          "libtorch_cuda.so*"},
+                          "libtorch_cuda.so*", "libtorch_cuda-*.so*"},
             .match_exports = true,
             .functions = {function("ncclAllReduce"), function("ncclReduce"),
                           function("ncclReduceScatter"), function("ncclBroadcast"),

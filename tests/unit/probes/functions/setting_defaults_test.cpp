@@ -128,6 +128,7 @@ TEST_CASE("the default groups want the libraries that wheels and conda rename") 
     CHECK(groups_that_want("libnccl-1a2b3c4d.so.2") == "nccl");
     CHECK(groups_that_want("librccl-1a2b3c4d.so.1") == "nccl");
     CHECK(groups_that_want("libtorch_cuda.so") == "nccl");
+    CHECK(groups_that_want("libtorch_cuda-1a2b3c4d.so") == "nccl");
     CHECK(groups_that_want("libtorch_cpu-1a2b3c4d.so") == "libtorch");
     CHECK(groups_that_want("libpython3-1a2b3c4d.12.so.1.0") == "python");
     CHECK(groups_that_want("libpython3.12-1a2b3c4d.so.1.0") == "python");
