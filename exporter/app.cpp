@@ -24,6 +24,7 @@
 #include "exporter/probes/frame/start_discovery.h"
 #include "exporter/probes/frame/target_settings.h"
 #include "exporter/probes/profile/settings.h"
+#include "exporter/system/foreign_reader.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop {
@@ -171,6 +172,9 @@ Result<> App::start_probes() {
     }
     if (const auto dropped = drop_privileges(config_, features_); !dropped) {
         return dropped;
+    }
+    if (const auto prepared = ForeignReader::prepare(); !prepared) {
+        return prepared;
     }
     sinks_ = std::make_shared<sinks::Sinks>(config_.of<sinks::SinkConfigs>());
     if (auto started = sinks_->start(); !started) {

@@ -5,8 +5,6 @@
 #include <system_error>
 #include <utility>
 
-#include "exporter/system/foreign_reader.h"
-
 namespace gpusnoop::ebpf {
 
 namespace {
@@ -38,7 +36,6 @@ void Detacher::detach(Job job) {
         entries_.pop_back();
         lock.unlock();
         entry.job.probes = {};
-        ForeignReader::wait_until_copies_are_closed();
         if (entry.job.done) {
             entry.job.done();
         }
@@ -83,8 +80,6 @@ void Detacher::work(const std::stop_token &stop) {
         entry->closing++;
         lock.unlock();
         link.reset();
-        // A child process that has just been started may have a copy, which keeps it attached.
-        ForeignReader::wait_until_copies_are_closed();
         lock.lock();
         if (entry->closing == 1 && entry->job.probes.is_empty()) {
             if (const auto done = entry->job.done) {

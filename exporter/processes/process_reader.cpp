@@ -96,7 +96,7 @@ Result<> ProcessReader::start() {
     if (now < no_start_before_) {
         return fail("the process that reads could not be started just now", ETIMEDOUT);
     }
-    // Where the kernel is slow to close its copies of descriptors, each try would wait.
+    // On a machine without CPU time for it, each try would wait.
     auto reader = ForeignReader::start(
         std::chrono::ceil<std::chrono::milliseconds>(limits_.patience_with_cpu));
     if (!reader) {

@@ -4,148 +4,184 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <condition_variable>
-#include <cstring>
 #include <mutex>
-#include <set>
 #include <utility>
 
+#include "exporter/system/descriptor_message.h"
 #include "exporter/system/foreign_reader_child.h"
 
 namespace gpusnoop {
 
 namespace {
 
-// The children that may have copies of this process's descriptors. There is one table of
-// descriptors for the process, so there is one of these.
-class ChildrenWithCopies {
+constexpr std::byte a_byte{};
+
+// The process that forks the children. There is one for this process.
+class ForkingProcess {
 public:
-    std::uint64_t add() {
+    struct Child {
+        pid_t pid;
+        Fd process;
+    };
+
+    Result<> start() {
         const std::lock_guard lock(mutex_);
-        return *children_.insert(next_++).first;
+        return socket_ ? Result<>() : start_locked();
     }
-    void remove(std::uint64_t child) {
+
+    // The child gets these descriptors. It is started anew if somebody has killed it.
+    Result<Child> fork_child(const Fd &memory, const Fd &socket, std::chrono::milliseconds most) {
         const std::lock_guard lock(mutex_);
-        children_.erase(child);
-        changed_.notify_all();
-    }
-    void wait_for_earlier() {
-        std::unique_lock lock(mutex_);
-        const std::uint64_t later = next_;
-        changed_.wait(lock, [&] { return children_.empty() || *children_.begin() >= later; });
+        if (socket_) {
+            if (auto child = ask(memory, socket, most); child || child.error().code != EPIPE) {
+                return child;
+            }
+            stop();
+        }
+        if (const auto started = start_locked(); !started) {
+            return tl::unexpected(started.error());
+        }
+        return ask(memory, socket, most);
     }
 
 private:
+    Result<> start_locked() {
+        std::array<int, 2> ends{};
+        if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+            return fail_errno("make sockets for the process that starts readers");
+        }
+        Fd ours(ends[0]);
+        Fd its(ends[1]);
+        pid_ = ::fork();
+        if (pid_ < 0) {
+            return fail_errno("start the process that starts readers");
+        }
+        if (pid_ == 0) {
+            reader::fork_children(its.get());
+        }
+        its = Fd();  // if it ends, its end of the sockets is closed
+        socket_ = std::move(ours);
+        // Until now it may have copies of this process's descriptors.
+        std::byte ready{};
+        if (receive_message(socket_.get(), {&ready, 1}, {}) != 1) {
+            stop();
+            return fail("the process that starts readers has ended", EPIPE);
+        }
+        return {};
+    }
+
+    Result<Child> ask(const Fd &memory, const Fd &socket, std::chrono::milliseconds most) {
+        const reader::ForkRequest request{::getpriority(PRIO_PROCESS, 0)};
+        if (!send_message(socket_.get(), std::as_bytes(std::span(&request, 1)),
+                          std::array{memory.get(), socket.get()})) {
+            return fail("the process that starts readers has ended", EPIPE);
+        }
+        pollfd readable{socket_.get(), POLLIN, 0};
+        if (::poll(&readable, 1, static_cast<int>(most.count())) == 0) {
+            // Its answer must not be taken for the next one's.
+            stop();
+            return fail("the process that starts readers does not answer", ETIMEDOUT);
+        }
+        reader::Forked forked{};
+        int process = -1;
+        if (receive_message(socket_.get(), std::as_writable_bytes(std::span(&forked, 1)),
+                            {&process, 1}) != sizeof(forked)) {
+            return fail("the process that starts readers has ended", EPIPE);
+        }
+        if (forked.error != 0) {
+            return fail_errno("start a process that reads files", forked.error);
+        }
+        if (process < 0) {
+            return fail_errno("receive a process that reads files", EMFILE);
+        }
+        return Child{forked.pid, Fd(process)};
+    }
+
+    void stop() {
+        socket_ = Fd();
+        ::kill(pid_, SIGKILL);
+        ::waitpid(pid_, nullptr, 0);
+    }
+
     std::mutex mutex_;
-    std::condition_variable changed_;
-    std::uint64_t next_ = 0;
-    std::set<std::uint64_t> children_;
+    Fd socket_;
+    pid_t pid_ = -1;
 };
 
-ChildrenWithCopies &children_with_copies() {
-    static ChildrenWithCopies children;
-    return children;
+ForkingProcess &forking_process() {
+    static ForkingProcess process;
+    return process;
 }
-
-class ChildWithCopies {
-public:
-    ChildWithCopies() : number_(children_with_copies().add()) {}
-    ~ChildWithCopies() { children_with_copies().remove(number_); }
-    ChildWithCopies(const ChildWithCopies &) = delete;
-    ChildWithCopies &operator=(const ChildWithCopies &) = delete;
-
-private:
-    std::uint64_t number_;
-};
 
 }  // namespace
 
 struct ForeignReader::Shared : reader::Shared {};
 
-void ForeignReader::wait_until_copies_are_closed() {
-    children_with_copies().wait_for_earlier();
+Result<> ForeignReader::prepare() {
+    return forking_process().start();
 }
 
 Result<std::unique_ptr<ForeignReader>> ForeignReader::start(std::chrono::milliseconds most) {
-    void *memory =
-        ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const Fd file(static_cast<int>(::syscall(SYS_memfd_create, "reader", MFD_CLOEXEC)));
+    if (!file || ::ftruncate(file.get(), sizeof(Shared)) != 0) {
+        return fail_errno("make memory for a process that reads files");
+    }
+    void *const memory =
+        ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     if (memory == MAP_FAILED) {
         return fail_errno("map memory for a process that reads files");
     }
-    auto *const shared = static_cast<Shared *>(memory);
+    std::unique_ptr<ForeignReader> reader(new ForeignReader(static_cast<Shared *>(memory)));
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-        const int code = errno;
-        ::munmap(memory, sizeof(Shared));
-        return fail_errno("make sockets for a process that reads files", code);
+        return fail_errno("make sockets for a process that reads files");
     }
-    Fd ours(ends[0]);
+    reader->socket_ = Fd(ends[0]);
     Fd its(ends[1]);
-    const ChildWithCopies copies;
-    const pid_t pid = ::fork();
-    if (pid < 0) {
-        const int code = errno;
-        ::munmap(memory, sizeof(Shared));
-        return fail_errno("start a process that reads files", code);
-    }
-    if (pid == 0) {
-        reader::run(its.get(), *shared);
+    auto child = forking_process().fork_child(file, its, most);
+    if (!child) {
+        return tl::unexpected(child.error());
     }
     its = Fd();  // if the child ends, its end of the sockets is closed
-    std::unique_ptr<ForeignReader> child(new ForeignReader(shared, std::move(ours), pid));
-    const auto ready = child->wait(most);
+    reader->pid_ = child->pid;
+    reader->process_ = std::move(child->process);
+    const auto ready = reader->wait(most);
     if (!ready || ready->error != 0) {
         return fail("start a process that reads files: it does not answer",
                     ready ? EPIPE : ETIMEDOUT);
     }
-    return child;
+    return reader;
 }
 
-ForeignReader::ForeignReader(Shared *shared, Fd socket, pid_t pid)
-    : shared_(shared), socket_(std::move(socket)), pid_(pid) {}
-
 ForeignReader::~ForeignReader() {
-    // A child that is not stuck ends within milliseconds, and must not stay as a zombie.
-    for (int i = 0; i < 20 && !end(); i++) {
-        ::usleep(500);
-    }
+    (void)end();
     ::munmap(shared_, sizeof(Shared));
 }
 
 bool ForeignReader::end() {
-    if (!is_gone_) {
-        ::kill(pid_, SIGKILL);
-        const pid_t gone = ::waitpid(pid_, nullptr, WNOHANG);
-        is_gone_ = gone == pid_ || (gone < 0 && errno == ECHILD);
+    if (!process_) {
+        return true;
     }
-    return is_gone_;
+    (void)::syscall(SYS_pidfd_send_signal, process_.get(), SIGKILL, nullptr, 0);
+    pollfd ended{process_.get(), POLLIN, 0};
+    if (::poll(&ended, 1, 0) == 1) {
+        process_ = Fd();
+    }
+    return !process_;
 }
 
 Result<> ForeignReader::ask(std::uint32_t what, int fd) {
     shared_->what = what;
-    char byte = 0;
-    iovec data{&byte, 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    if (fd >= 0) {
-        message.msg_control = control.data();
-        message.msg_controllen = control.size();
-        cmsghdr *const header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    }
-    if (::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) {
+    if (!send_message(socket_.get(), {&a_byte, 1}, {&fd, 1}, MSG_DONTWAIT)) {
         return fail_errno("ask the process that reads files");
     }
     return {};
@@ -233,24 +269,13 @@ std::optional<ForeignReader::Answer> ForeignReader::wait(std::chrono::millisecon
         }
     }
     Answer answer{};
-    char byte = 0;
-    iovec data{&byte, 1};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    if (::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) {
+    std::byte byte{};
+    int fd = -1;
+    if (receive_message(socket_.get(), {&byte, 1}, {&fd, 1}, MSG_DONTWAIT) != 1) {
         answer.error = EPIPE;
         return answer;
     }
-    if (const cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header != nullptr && header->cmsg_type == SCM_RIGHTS) {
-        int fd = -1;
-        std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
-        answer.file = Fd(fd);
-    }
+    answer.file = Fd(fd);
     answer.error = shared_->error;
     answer.number = shared_->number;
     answer.bytes = shared_->bytes;

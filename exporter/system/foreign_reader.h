@@ -5,6 +5,10 @@
 // name, by a file system of its own that does not answer, or by a server that is gone. No signal
 // ends some of these waits, and a process with a thread in one cannot end. So a child makes the
 // calls that may wait. It is killed if it does not answer, and left behind if that does not help.
+//
+// Children are forked by a process that has one thread and none of this process's descriptors: no
+// child keeps a BPF link attached, and starting one does not take longer the larger this process
+// is.
 #pragma once
 
 #include <sys/types.h>
@@ -46,15 +50,13 @@ public:
         whole_text,        // all of a file that is no ELF file
     };
 
-    // Waits until the child is ready, for milliseconds: closing its copies takes longer only where
-    // one of them is the last of a link. ETIMEDOUT: it was not ready after `most`.
+    // Starts the process that forks the children, which has the privileges that this process has
+    // now. To be called before this process has threads; without it, the first start() does this.
+    static Result<> prepare();
+    // Waits until the child is ready. ETIMEDOUT: it was not after `most`. For any thread.
     static Result<std::unique_ptr<ForeignReader>> start(
         std::chrono::milliseconds most = std::chrono::seconds(30));
-    // A child begins with copies of all descriptors of this process, and closes them first. Until
-    // then, what this process closes stays open there: a BPF link stays attached. Waits, for
-    // milliseconds, until all children that were started before have closed their copies.
-    static void wait_until_copies_are_closed();
-    // Kills the child, without waiting for its end for more than some milliseconds.
+    // Kills the child, without waiting for its end.
     ~ForeignReader();
     ForeignReader(const ForeignReader &) = delete;
     ForeignReader &operator=(const ForeignReader &) = delete;
@@ -100,14 +102,14 @@ public:
 
 private:
     struct Shared;
-    ForeignReader(Shared *shared, Fd socket, pid_t pid);
+    explicit ForeignReader(Shared *shared) : shared_(shared) {}
     Result<> ask(std::uint32_t what, int fd = -1);
     Result<> name(std::string_view root, std::string_view path);
 
     Shared *shared_;
     Fd socket_;
-    pid_t pid_;
-    bool is_gone_ = false;
+    Fd process_;  // the child: after its end, its number may be another's
+    pid_t pid_ = -1;
 };
 
 }  // namespace gpusnoop

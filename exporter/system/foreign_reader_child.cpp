@@ -2,10 +2,11 @@
 
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -16,8 +17,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "bpf/mappings.h"
+#include "exporter/system/descriptor_message.h"
 
 namespace gpusnoop::reader {
 namespace {
@@ -178,48 +181,20 @@ int read_link(Shared &shared) {
     return got(::readlink(shared.path, text, sizeof(shared.buffer)), shared);
 }
 
+constexpr std::byte a_byte{};
+
 // The descriptor that comes with the question, or -1. Ends the child when the parent ends.
 int next_question(int socket) {
-    char byte = 0;
-    iovec data{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof(control);
-    ssize_t got = 0;
-    do {
-        got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    } while (got < 0 && errno == EINTR);
-    if (got != 1) {
-        ::_exit(0);
-    }
+    std::byte byte{};
     int fd = -1;
-    if (const cmsghdr *header = CMSG_FIRSTHDR(&message);
-        header != nullptr && header->cmsg_type == SCM_RIGHTS) {
-        std::memcpy(&fd, CMSG_DATA(header), sizeof(fd));
+    if (receive_message(socket, {&byte, 1}, {&fd, 1}) != 1) {
+        ::_exit(0);
     }
     return fd;
 }
 
 void answer(int socket, int fd) {
-    char byte = 0;
-    iovec data{&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &data;
-    message.msg_iovlen = 1;
-    if (fd >= 0) {
-        message.msg_control = control;
-        message.msg_controllen = sizeof(control);
-        cmsghdr *const header = CMSG_FIRSTHDR(&message);
-        header->cmsg_level = SOL_SOCKET;
-        header->cmsg_type = SCM_RIGHTS;
-        header->cmsg_len = CMSG_LEN(sizeof(int));
-        std::memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-    }
-    if (::sendmsg(socket, &message, MSG_NOSIGNAL) != 1) {
+    if (!send_message(socket, {&a_byte, 1}, {&fd, 1})) {
         ::_exit(0);
     }
 }
@@ -231,14 +206,14 @@ void close_between(int first, int last) {
     }
 }
 
-}  // namespace
+void keep_only(int descriptor) {
+    close_between(0, descriptor - 1);
+    (void)::syscall(SYS_close_range, static_cast<unsigned>(descriptor + 1), ~0U, 0U);
+}
 
-void run(int socket, Shared &shared) {
-    // The parent's links must go with the parent, and its output must end with it.
-    close_between(0, socket - 1);
-    (void)::syscall(SYS_close_range, static_cast<unsigned>(socket + 1), ~0U, 0U);
+[[noreturn]] void run(int socket, Shared &shared) {
+    keep_only(socket);
     answer(socket, -1);  // ForeignReader::start() waits for it
-    ::prctl(PR_SET_NAME, FOREIGN_READER);
     Open open;
     for (;;) {
         const int given = next_question(socket);
@@ -299,6 +274,51 @@ void run(int socket, Shared &shared) {
         }
         if (what == take_job) {
             close_all(open);
+        }
+    }
+}
+
+// As fork(), and a descriptor of the child that can be of no other process.
+pid_t fork_with_descriptor(int &process) {
+    return static_cast<pid_t>(
+        ::syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, nullptr, &process, nullptr, nullptr));
+}
+
+}  // namespace
+
+void fork_children(int socket) {
+    keep_only(socket);
+    ::prctl(PR_SET_NAME, FOREIGN_READER);
+    ::signal(SIGCHLD, SIG_IGN);  // children leave no zombies
+    answer(socket, -1);
+    for (;;) {
+        ForkRequest request{};
+        int given[2] = {-1, -1};
+        if (receive_message(socket, std::as_writable_bytes(std::span(&request, 1)), given) !=
+            sizeof(request)) {
+            ::_exit(0);
+        }
+        const auto [memory, its] = given;
+        int process = -1;
+        Forked forked{};
+        forked.pid = fork_with_descriptor(process);
+        if (forked.pid == 0) {
+            void *const shared =
+                ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+            if (shared == MAP_FAILED) {
+                ::_exit(1);
+            }
+            (void)::setpriority(PRIO_PROCESS, 0, request.niceness);
+            run(its, *static_cast<Shared *>(shared));
+        }
+        forked.error = forked.pid < 0 ? errno : 0;
+        if (!send_message(socket, std::as_bytes(std::span(&forked, 1)), {&process, 1})) {
+            ::_exit(0);
+        }
+        for (const int descriptor : {memory, its, process}) {
+            if (descriptor >= 0) {
+                ::close(descriptor);
+            }
         }
     }
 }

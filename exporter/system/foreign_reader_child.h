@@ -1,6 +1,9 @@
-// The child process of a ForeignReader. It was forked from a process with threads, so it only makes
-// system calls: it allocates no memory and takes no lock.
+// The child process of a ForeignReader, and the process that forks it. That one may itself be
+// forked from a process with threads, so both only make system calls: they allocate no memory and
+// take no lock.
 #pragma once
+
+#include <sys/types.h>
 
 #include <atomic>
 #include <cstddef>
@@ -52,7 +55,20 @@ struct Shared {
     std::byte buffer[64 * 1024];
 };
 
-[[noreturn]] void run(int socket, Shared &shared);
+// A request for a child, with its memory (Shared) and its socket.
+struct ForkRequest {
+    int niceness;  // of the thread that asks: the child gets the same
+};
+
+// The answer, with a descriptor of its process (a pidfd).
+struct Forked {
+    int error;  // errno; 0: there is a child
+    pid_t pid;
+};
+
+// Closes all other descriptors, says so with a byte, and forks a child for each request. Ends with
+// its parent.
+[[noreturn]] void fork_children(int socket);
 
 // Copies the useful parts of the ELF file to `copy`, which gets the file's size. Of any other file,
 // copies the first bytes. Returns an errno.

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
@@ -14,10 +16,12 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "exporter/symbols/elf/elf_file.h"
 #include "tests/harness/directory.h"
@@ -38,6 +42,17 @@ ForeignReader::Answer answer_of(ForeignReader &reader, const Result<> &asked) {
     auto answer = reader.wait(20s);
     REQUIRE(answer.has_value());
     return std::move(*answer);
+}
+
+// The state and the parent in /proc/PID/stat; '\0' if there is no such process.
+std::pair<char, pid_t> stat_of(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    std::pair<char, pid_t> found{'\0', 0};
+    std::istringstream(text.substr(std::min(text.rfind(')') + 1, text.size()))) >> found.first >>
+        found.second;
+    return found;
 }
 
 std::string start_of(const Fd &file) {
@@ -161,7 +176,8 @@ TEST_CASE("a foreign reader that is killed is gone, and says so") {
     CHECK(answer_of(*child, Result<>()).error == EPIPE);
 }
 
-TEST_CASE("what is closed while foreign readers start is closed in them, too, after the wait") {
+TEST_CASE("foreign readers that start have nothing that this process opens or closes") {
+    REQUIRE(ForeignReader::prepare());
     std::atomic<int> started = 0;
     const std::jthread starting([&](const std::stop_token &stop) {
         while (!stop.stop_requested()) {
@@ -174,12 +190,40 @@ TEST_CASE("what is closed while foreign readers start is closed in them, too, af
         REQUIRE(::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0);
         const Fd reading(ends[0]);
         (void)Fd(ends[1]);
-        ForeignReader::wait_until_copies_are_closed();
         char byte = 0;
         // The end of the file, unless somebody has the writing end.
         open_yet += ::read(reading.get(), &byte, 1) == 0 ? 0 : 1;
     }
     CHECK(open_yet == 0);
+}
+
+TEST_CASE("a foreign reader has the niceness of the thread that starts it") {
+    REQUIRE(ForeignReader::prepare());
+    int niceness = 0;
+    std::jthread([&] {
+        REQUIRE(::setpriority(PRIO_PROCESS, 0, 7) == 0);
+        const auto child = reader();
+        niceness = ::getpriority(PRIO_PROCESS, static_cast<id_t>(child->pid()));
+    }).join();
+    CHECK(niceness == 7);
+}
+
+TEST_CASE("if the process that forks foreign readers is killed, another one does") {
+    const auto before = reader();
+    const pid_t forking = stat_of(before->pid()).second;
+    REQUIRE(stat_of(forking).second == ::getpid());
+    REQUIRE(::kill(forking, SIGKILL) == 0);
+    while (stat_of(forking).first != 'Z') {
+        ::usleep(1000);
+    }
+    const auto after = reader();
+    const pid_t next = stat_of(after->pid()).second;
+    CHECK(next != forking);
+    CHECK(stat_of(next).second == ::getpid());
+    CHECK(stat_of(forking).first == '\0');
+    // A reader outlives it.
+    CHECK(answer_of(*before, before->open("", "/proc/self/exe")).error == 0);
+    CHECK(before->pid() != after->pid());
 }
 
 TEST_CASE("a foreign reader reads on from a descriptor, and its end can be told from an error") {

@@ -13,7 +13,6 @@
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/log.h"
 #include "exporter/probes/cuda/functions.h"
-#include "exporter/system/foreign_reader.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
@@ -344,7 +343,6 @@ void LaunchProbes::close(Surplus surplus) {
             }
         }
     }
-    ForeignReader::wait_until_copies_are_closed();
     const std::lock_guard lock(mutex_);
     for (const auto &[id, probes] : surplus) {
         if (--closing_[id] == 0) {
