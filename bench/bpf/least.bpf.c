@@ -2,7 +2,8 @@
 /* The least that a probe does which sends an exact record of each outermost call: it finds the
  * thread's state and reads the clock at both ends, and fills a record at the return; of an
  * allocation also the call stack, and the address that it returned. Nothing is guarded, counted,
- * budgeted or attributed to a process, and each return is taken for that of the open call. */
+ * budgeted or attributed to a process, and each return is taken for that of the open call. Also the
+ * least that counts launches where they enter the driver. */
 #include "bpf/lib/kernel.h"
 
 #include <bpf/bpf_helpers.h>
@@ -111,6 +112,68 @@ int least_count(struct pt_regs *regs) {
 
     bpf_probe_read_user(&word, sizeof(word), (const void *)(PT_REGS_SP(regs) + 8));
     __sync_fetch_and_add(&counted, word ? 1 : 2);
+    return 0;
+}
+
+/* The same for each process, kernel and shape, which takes a key of its own place and a table. */
+struct least_shape {
+    __u64 kernel;
+    __u32 grid[3];
+    __u32 block[3];
+    __u64 others[2]; /* of the stack: the shared memory and the stream */
+    __u64 tgid;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct least_shape);
+} least_keys SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 32768);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, struct least_shape);
+    __type(value, __u64);
+} least_shapes SEC(".maps");
+
+static const __u64 nothing;
+
+static __always_inline __u64 *count_of(const struct least_shape *shape) {
+    __u64 *count = bpf_map_lookup_elem(&least_shapes, shape);
+
+    if (count)
+        return count;
+    bpf_map_update_elem(&least_shapes, shape, &nothing, BPF_NOEXIST);
+    return bpf_map_lookup_elem(&least_shapes, shape);
+}
+
+SEC("uprobe.multi")
+int least_by_shape(struct pt_regs *regs) {
+    struct least_shape *shape = bpf_task_storage_get(&least_keys, bpf_get_current_task_btf(), NULL,
+                                                     BPF_LOCAL_STORAGE_GET_F_CREATE);
+    __u64 *count;
+
+    if (!shape)
+        return 0;
+    shape->kernel = PT_REGS_PARM1(regs);
+    shape->grid[0] = PT_REGS_PARM2(regs);
+    shape->grid[1] = PT_REGS_PARM3(regs);
+    shape->grid[2] = PT_REGS_PARM4(regs);
+    shape->block[0] = PT_REGS_PARM5(regs);
+    /* The third one, and what follows it there, is on the stack. */
+    bpf_probe_read_user(shape->others, sizeof(shape->others), (const void *)(PT_REGS_SP(regs) + 8));
+    shape->block[1] = shape->others[0];
+    if (!shape->tgid)
+        shape->tgid = bpf_get_current_pid_tgid() >> 32;
+    count = count_of(shape);
+    if (!count)
+        return 0;
+    __sync_fetch_and_add(count, 1);
+    if (!counted)
+        counted = 1;
     return 0;
 }
 

@@ -38,7 +38,7 @@ struct LeastCounter final : Tracing {
 
 }  // namespace
 
-TracingResult trace_with_least_counter(const Library &library) {
+TracingResult trace_with_least_counter(bool by_shape, const Library &library) {
     auto least = std::make_unique<LeastCounter>();
     least->programs.reset(least_bpf::open());
     if (!least->programs) {
@@ -50,8 +50,9 @@ TracingResult trace_with_least_counter(const Library &library) {
     if (const int error = least_bpf::load(&programs); error != 0) {
         return fail_errno("load the least programs", -error);
     }
-    auto attached = attach_to(library, {"cuLaunchKernel"},
-                              {AttachMode::multi, programs.progs.least_count, nullptr});
+    const bpf_program *counts =
+        by_shape ? programs.progs.least_by_shape : programs.progs.least_count;
+    auto attached = attach_to(library, {"cuLaunchKernel"}, {AttachMode::multi, counts, nullptr});
     if (!attached) {
         return tl::unexpected(attached.error());
     }

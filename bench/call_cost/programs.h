@@ -20,8 +20,9 @@ TracingResult trace_with_least(std::uint64_t record_bytes, bool keeps_stacks,
                                const Library &library);
 
 // A program of the same file at the entry of the driver's launches, which reads one word of the
-// stack and adds to a counter: the lowest cost of all programs that count launches by their shape.
-TracingResult trace_with_least_counter(const Library &library);
+// stack and adds to a counter: the lowest cost of all programs that count launches. `by_shape`: to
+// a counter for each process, kernel and shape, which it finds in a table.
+TracingResult trace_with_least_counter(bool by_shape, const Library &library);
 
 // Attaches without cookies.
 Result<ebpf::UprobeSet> attach_to(const Library &library, const std::vector<std::string> &functions,

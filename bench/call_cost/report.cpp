@@ -123,9 +123,12 @@ std::string Costs::limit(std::size_t workload, std::size_t way, std::size_t othe
         text += fmt::format("empty programs are at {}, ",
                             ratio_text(ratios(workload, *own.floor, other)));
     }
-    text += fmt::format("{} at {}",
-                        own.job == Way::Job::count ? "the least counter is" : "the least record is",
-                        ratio_text(ratios(workload, *own.least, other)));
+    if (own.least_of_many) {
+        return text + fmt::format("the least counter of each kernel and shape is at {}",
+                                  ratio_text(ratios(workload, *own.least_of_many, other)));
+    }
+    text +=
+        fmt::format("the least record is at {}", ratio_text(ratios(workload, *own.least, other)));
     if (ways_[other].job == Way::Job::memory) {
         text += "; the bpftrace script neither walks stacks nor sends records";
     }

@@ -43,13 +43,15 @@ public:
     }
 
     // Only the entries of launches of the driver, in whatever they are made.
-    std::size_t add_least_count(const Library &library, std::size_t floor) {
-        ways_.push_back({"least counter, driver's entry",
-                         Way::Kind::least,
-                         &library,
-                         {"cudaLaunchKernel", "cuLaunchKernel"},
-                         [](const Library &copy) { return trace_with_least_counter(copy); },
-                         floor});
+    std::size_t add_least_count(bool by_shape, const Library &library, std::size_t floor) {
+        ways_.push_back(
+            {by_shape ? "least counter of each kernel and shape, driver's entry"
+                      : "least counter, driver's entry",
+             Way::Kind::least,
+             &library,
+             {"cudaLaunchKernel", "cuLaunchKernel"},
+             [=](const Library &copy) { return trace_with_least_counter(by_shape, copy); },
+             floor});
         return ways_.size() - 1;
     }
 
@@ -80,7 +82,8 @@ public:
     }
 
     // `full`: the index of the way that sees the same launches to their end.
-    void add_counted(const Library &library, std::size_t full, std::size_t least) {
+    void add_counted(const Library &library, std::size_t full, std::size_t least,
+                     std::size_t least_of_many) {
         ways_.push_back({"cuda, launches counted, driver's entry",
                          Way::Kind::ours,
                          &library,
@@ -92,7 +95,8 @@ public:
                          full,
                          Way::Job::count,
                          true,
-                         least});
+                         least,
+                         least_of_many});
     }
 
     void add_func(AttachMode mode, const Library &library, const std::string &layers,
@@ -182,7 +186,8 @@ std::vector<Way> ways_to_trace(const Libraries &libraries, Which which) {
     const std::size_t full = builder.add_cuda(AttachMode::session, true, both, both_layers, session,
                                               Way::Job::latency, least);
     builder.add_cuda(AttachMode::session, false, both, both_layers, session);
-    builder.add_counted(both, full, builder.add_least_count(both, session));
+    const std::size_t counter = builder.add_least_count(false, both, session);
+    builder.add_counted(both, full, counter, builder.add_least_count(true, both, session));
     builder.add_cuda(AttachMode::session, true, runtime, runtime_layer, session_runtime,
                      Way::Job::memory, least_runtime);
     builder.add_cuda(AttachMode::session, true, driver, driver_layer, session_driver);

@@ -40,6 +40,8 @@ struct Way {
     bool keeps_books = false;  // of allocations, launches and copies
     // The index of the way that does the least that this one has to do, attached alike.
     std::optional<std::size_t> least = {};
+    // The same, and with as many counters as this one has: what `least` leaves out is needed.
+    std::optional<std::size_t> least_of_many = {};
 
     // Does it trace any function of the workload? The untraced way is for all.
     [[nodiscard]] bool concerns(const Workload &workload) const;
