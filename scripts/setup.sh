@@ -165,7 +165,7 @@ read_suite() { # read_suite SUITE: fetches its package lists, once in a run
 }
 
 # Source packages of trixie, which are built with the exporter: of civetweb some lines are changed
-# (exporter/http/civetweb_hooks.h), of the others Debian has no static library. NAME:UPSTREAM-VERSION:EXTENSION[:patched]
+# (cmake/civetweb.patch), of the others Debian has no static library. NAME:UPSTREAM-VERSION:EXTENSION[:patched]
 missing_sources=
 for package in civetweb:1.16+dfsg:xz:patched fmtlib:10.1.1+ds1:gz spdlog:1.15.2+ds:xz zydis:4.1.1:gz; do
     [ -f ".deps/${package%%:*}/debian-version" ] || missing_sources="$missing_sources $package"

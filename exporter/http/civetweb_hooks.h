@@ -1,5 +1,4 @@
-// Functions that exporter/CMakeLists.txt patches into civetweb's source, which has no callbacks for
-// them.
+// Functions that cmake/civetweb.patch has civetweb call, which has no callbacks for them.
 //
 // civetweb gives each connection a thread, from the first byte to the last. The exporter keeps the
 // connections itself (connections.h), and a civetweb thread gets one when its whole request has

@@ -5,9 +5,15 @@
 //
 // One thread waits for all clients (connections.h). A silent or slow client costs a descriptor, and
 // delays no other in its TLS handshake, request or response (connection.h). A worker gets a request
-// when all of it has arrived, and civetweb parses it there (workers.h). Each route has a policy
-// (route.h, admission.h); a waiting request has no thread. access.h decides which clients may read
-// what.
+// when all of it has arrived (workers.h). Each route has a policy (route.h, admission.h); a waiting
+// request has no thread. access.h decides which clients may read what.
+//
+// civetweb provides the worker threads and the parsing of requests: the first line, headers,
+// escapes, and what is refused as malformed. Code that reads what strangers send should be code
+// that many people use. The rest is ours: listening (listener.h), TLS (tls.h), timeouts, limits,
+// logins (basic_auth.h) and responses, because civetweb keeps a thread for a connection from the
+// first byte to the last, so that a few slow clients would occupy them all. A civetweb thread never
+// sees a socket here (cmake/civetweb.patch). Its own TLS, files and CGI are not compiled.
 #pragma once
 
 #include <cstddef>
