@@ -33,6 +33,9 @@ bool has_counted;
 /* How often any process has unloaded kernels. */
 __u64 unloads;
 
+/* What a launch takes, of any process. */
+__u64 usual_launch_ns;
+
 /* Calls after which handles of kernels can stand for others. */
 static __always_inline bool ends_kernels(__u8 operation)
 {
@@ -221,6 +224,15 @@ static __always_inline void note_nested(struct thread *thread, struct pt_regs *r
 		learn_kernel(thread, launched_handle(thread, regs), argument(outer, CUDA_ADDRESS));
 }
 
+/* All CPUs read it, so it is written only where it changes by an eighth. */
+static __always_inline void note_usual_time(__u64 ns)
+{
+	__u64 usual = *(volatile __u64 *)&usual_launch_ns;
+
+	if (ns < usual - usual / 8 || ns > usual + usual / 8)
+		*(volatile __u64 *)&usual_launch_ns = ns;
+}
+
 /* Without what the probes inside of it cost. */
 static __always_inline void note_launch_time(struct thread *thread, const struct call *call)
 {
@@ -229,6 +241,7 @@ static __always_inline void note_launch_time(struct thread *thread, const struct
 
 	ns = ns > cost ? ns - cost : 0;
 	thread->launch_ns = thread->launch_ns ? (thread->launch_ns * 7 + ns) / 8 : ns + 1;
+	note_usual_time(thread->launch_ns);
 }
 
 /* So many of a thread show that each launch makes one of the driver. */
@@ -374,15 +387,19 @@ static __always_inline long read_launch(struct thread *thread, struct pt_regs *r
 static __always_inline void note_counted(struct thread *thread)
 {
 	struct call *call = &thread->open.call[0];
+	__u64 usual_ns = thread->launch_ns;
 	__u64 took_ns;
 
 	call->function = thread->cookie;
 	call->started_ns = bpf_ktime_get_ns();
-	/* The launch before this one took as long as others, or less. */
+	/* The launch before this one took as long as the thread's others, or as those of all, or
+	 * less. */
 	if (keep_times && thread->in_calls.since_ns) {
+		if (!usual_ns)
+			usual_ns = *(volatile __u64 *)&usual_launch_ns;
 		took_ns = call->started_ns - thread->counted_ns;
-		if (took_ns > thread->launch_ns)
-			took_ns = thread->launch_ns;
+		if (took_ns > usual_ns)
+			took_ns = usual_ns;
 		thread->in_calls.ns[HOST_launch] += took_ns;
 	}
 	thread->counted_ns = call->started_ns;

@@ -118,11 +118,7 @@ void check_starvation(const Exporter &exporter, const Process &process, const st
     CHECK(one.at("launch_gaps").at("device").at("gaps") > 1);
 }
 
-}  // namespace
-
-TEST_CASE("why says what the GPU waits for", "[kernel]") {
-    require_bpf();
-    const Exporter exporter(why_enabled);
+void check_what_the_gpu_waits_for(const Exporter &exporter) {
     struct Situation {
         std::string key;
         Steps work;
@@ -150,28 +146,81 @@ TEST_CASE("why says what the GPU waits for", "[kernel]") {
     }
 }
 
-TEST_CASE("why says what limits a program that the GPU does not wait for", "[kernel]") {
-    require_bpf();
-    const Exporter exporter(why_enabled);
-    struct Situation {
-        std::string key;
-        Steps loop;
-        std::string sentence;
+struct Limited {
+    std::string key;
+    Steps loop;
+    std::string sentence;
+};
+
+void check_what_limits(const Exporter &exporter, const std::vector<Limited> &more = {}) {
+    std::vector<Limited> situations{
+        {"gpu",
+         {"launch", "inside", "synchronize", "poll", "20", "burn", "4"},
+         "The GPU is the limit: the launching thread waited for it"},
+        // It reads ahead while the GPU works.
+        {"data", {"launch", "launch", "pipe", "20", "burn", "4"}, "mostly in the state pipe"},
+        {"idle", {"poll", "20"}, "It is idle: nothing was launched"},
     };
-    for (const auto &[key, loop, sentence] : std::vector<Situation>{
-             {"gpu",
-              {"launch", "inside", "synchronize", "poll", "20", "burn", "4"},
-              "The GPU is the limit: the launching thread waited for it"},
-             // It reads ahead while the GPU works.
-             {"data", {"launch", "launch", "pipe", "20", "burn", "4"}, "mostly in the state pipe"},
-             {"launches", {"inside", "launch", "futex", "20", "burn", "4"}, "inside of them"},
-             {"idle", {"poll", "20"}, "It is idle: nothing was launched"},
-         }) {
+    situations.insert(situations.end(), more.begin(), more.end());
+    for (const auto &[key, loop, sentence] : situations) {
         const Process process = why_start(exporter, "why_" + key, again(loop));
         prefer(process);
         process.signal(SIGUSR1);
         check_conclusion(exporter, process, key, sentence);
     }
+}
+
+// A program with so many launches that those of all programs with its runtime are only counted.
+class ManyLaunches {
+public:
+    explicit ManyLaunches(const Exporter &exporter)
+        : process_({standin("launcher"), "paced", "20", "--name", "many_launches"}) {
+        process_.wait_for_output("ready");
+        eventually("launches without a duration, and none with one", [&] {
+            const Page before = exporter.scrape();
+            Page after = before;
+            eventually("more launches", [&] {
+                after = exporter.scrape();
+                return all(after) > all(before) + 500;
+            });
+            return timed(after) == timed(before);
+        });
+    }
+
+private:
+    static double all(const Page &page) {
+        return page.sum("gpusnoop_cuda_kernel_launches_total", {{"comm", "many_launches"}});
+    }
+    static double timed(const Page &page) {
+        return page.sum("gpusnoop_cuda_kernel_launch_duration_seconds_count",
+                        {{"comm", "many_launches"}});
+    }
+
+    Process process_;
+};
+
+}  // namespace
+
+TEST_CASE("why says what the GPU waits for", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(why_enabled);
+    check_what_the_gpu_waits_for(exporter);
+}
+
+TEST_CASE("why says what limits a program that the GPU does not wait for", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(why_enabled);
+    check_what_limits(
+        exporter,
+        {{"launches", {"inside", "launch", "futex", "20", "burn", "4"}, "inside of them"}});
+}
+
+TEST_CASE("why says the same where launches are only counted", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(std::string(why_enabled) + "cuda: {max_overhead: 50%}\n");
+    const ManyLaunches neighbour(exporter);
+    check_what_the_gpu_waits_for(exporter);
+    check_what_limits(exporter);
 }
 
 TEST_CASE("why and the page say that a call hangs, and which", "[kernel]") {
