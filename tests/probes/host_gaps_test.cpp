@@ -151,6 +151,10 @@ TEST_CASE("a launching thread's gaps are explained by what it did in them", "[ke
         CHECK(gap.at("tid") == process.pid());
         CHECK(gap.at("thread") == "gapper");
         const Json &block = gap.at("longest");
+        if (block.is_null()) {  // on a busy machine, what it waits for can be there before it asks
+            CHECK_FALSE(gap.at("states").contains("pipe"));
+            continue;
+        }
         CHECK(block.at("seconds") <= gap.at("states").at(block.at("state").get<std::string>()));
         // In a slow machine, the end of the writing thread can take longer.
         if (block.at("state") == "pipe" &&
