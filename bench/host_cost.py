@@ -28,6 +28,7 @@ from exporter import Exporter
 
 # Nothing but these probes and what they follow processes by; and not what runs beside the tests.
 CONFIG = """
+histograms: [gpusnoop_host_runqueue_latency_seconds]
 host:
   read_interval: 1s
   time: {enabled: true}

@@ -54,7 +54,7 @@ def families_of(page):
     for line in page.splitlines():
         if line.startswith("# TYPE "):
             family = line.split()[2]
-        elif line and not line.startswith("#") and family not in LAST_MINUTE:
+        elif line and not line.startswith("#") and not any(f'"{one}"' in line or one == family for one in LAST_MINUTE):
             counted[family] += 1
     return counted
 

@@ -8,6 +8,7 @@ lint.py [--promtool PROGRAM] [--directory DASHBOARDS]     exit code 1, and a lin
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -108,6 +109,16 @@ def promtool_complaints(dashboards, promtool):
             yield f"promtool: {line.strip()}"
 
 
+def rules_without_data(known, rules_directory):
+    """Rules need no family that is off by default."""
+    off = {family.name for family in known.documented.values() if family.is_off}
+    for path in sorted(rules_directory.glob("gpusnoop_*.yaml")):
+        for series in sorted(set(re.findall(r"\bgpusnoop_\w+", path.read_text(encoding="utf-8")))):
+            family = known.family(series)
+            if family and family.name in off:
+                yield f"{path.name}: off-by-default: {family.name} is off by default"
+
+
 def too_large(directory):
     """Whether one ConfigMap, of at most 1 MiB, can hold all of them."""
     size = sum(path.stat().st_size for path in directory.glob("*.json"))
@@ -116,7 +127,7 @@ def too_large(directory):
 
 
 def lint(directory, promtool=None, documented=HERE.parent / "docs" / "metrics.md",
-         pending=HERE / "pending_metrics.md", unshown=HERE / "unshown.json"):
+         pending=HERE / "pending_metrics.md", unshown=HERE / "unshown.json", rules_directory=HERE / "rules"):
     """All complaints about a directory of dashboards."""
     dashboards = {path.name: json.loads(path.read_text(encoding="utf-8"))
                   for path in sorted(directory.glob("*.json"))}
@@ -128,6 +139,7 @@ def lint(directory, promtool=None, documented=HERE.parent / "docs" / "metrics.md
                   for complaint in one_dashboard(dashboard, known)]
     complaints += all_dashboards(dashboards, known, json.loads(unshown.read_text(encoding="utf-8")))
     complaints += too_large(directory)
+    complaints += rules_without_data(known, rules_directory)
     if promtool:
         complaints += promtool_complaints(dashboards, promtool)
     return complaints

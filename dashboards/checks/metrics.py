@@ -6,7 +6,7 @@ import re
 
 from . import promql
 
-_ROW = re.compile(r"^\| `(?P<name>\w+)` \| (?P<type>\w+) \| (?P<labels>[^|]*) \|")
+_ROW = re.compile(r"^\| `(?P<name>\w+)` \| (?P<type>\w+) \| (?P<labels>[^|]*) \| (?P<meaning>[^|]*)")
 # The scrape adds these.
 _TARGET = {"cluster", "job", "instance"}
 
@@ -35,6 +35,7 @@ class Family:
     name: str
     type: str
     labels: set
+    is_off: bool = False  # by default
 
 
 RECORDING = pathlib.Path(__file__).resolve().parents[1] / "rules" / "gpusnoop_recording.yaml"
@@ -64,7 +65,8 @@ class Catalog:
         for line in text.splitlines():
             if match := _ROW.match(line):
                 labels = set(re.findall(r"`(\w+)`", match["labels"]))
-                self.families[match["name"]] = Family(match["name"], match["type"], labels | _TARGET)
+                is_off = match["meaning"].endswith("Off by default. ")
+                self.families[match["name"]] = Family(match["name"], match["type"], labels | _TARGET, is_off)
 
     def family(self, series):
         """The family that a series' name is of, or None: histograms have three names."""

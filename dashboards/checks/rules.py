@@ -127,6 +127,21 @@ def panel_no_targets(dashboard, _):
             yield f"{panel.get('title')!r} has no targets"
 
 
+def off_by_default(dashboard, catalog):
+    """A panel that is empty by default says so."""
+    for panel in walk.panels(dashboard):
+        description = panel.get("description", "")
+        for target in panel.get("targets", []):
+            try:
+                selectors = promql.read(target.get("expr", "")).selectors
+            except promql.NotPromql:
+                continue
+            families = (catalog.family(selector.metric) for selector in selectors)
+            for family in {one.name for one in families if one and one.is_off}:
+                if "off by default" not in description or family not in description:
+                    yield f"{panel.get('title')!r} asks for {family} and does not say that it is off by default"
+
+
 def uneditable_dashboard(dashboard, _):
     """Who wants to change it saves a copy."""
     if dashboard.get("editable") is not False:
@@ -211,6 +226,7 @@ ALL = {
     "bounded-tables": query_rules.bounded_tables,
     "nothing-is-said": query_rules.nothing_is_said,
     "target-counter-agg": query_rules.target_counter_agg,
+    "off-by-default": off_by_default,
     "uneditable-dashboard": uneditable_dashboard,
     "metric-exists": query_rules.metric_exists,
     "legend-labels": query_rules.legend_labels,

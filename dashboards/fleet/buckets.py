@@ -1,5 +1,6 @@
 """Histograms: which share of a lognormal distribution is below each bound of the exporter's."""
 
+import decimal
 import functools
 import math
 
@@ -7,7 +8,7 @@ import math
 DURATIONS = tuple(base * 10.0**power for power in range(-6, 1) for base in (1, 2.5, 5)) + (10.0,)
 ELAPSED = tuple(base * 10.0**power for power in range(-5, 1) for base in (1, 2.5, 5)) + (
     10.0, 30.0, 60.0, 120.0, 300.0)
-BANDWIDTHS = tuple(base * 10.0**power for power in range(7, 12) for base in (1, 2.5, 5)) + (1e12,)
+BANDWIDTHS = (1e8, 1e9, 2.5e9, 5e9, 1e10, 2.5e10, 5e10, 1e11, 5e11)
 SIZES = tuple(float(4**power) for power in range(3, 19))
 THREADS = tuple(float(4**power) for power in range(0, 18))
 FUNCTIONS = (1e-6, 1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 1e-2, 5e-2, 0.1, 1.0, 10.0)
@@ -38,5 +39,5 @@ def quantile(mean, spread, deviations):
 
 
 def text(bound):
-    """As the exporter writes a bound: the shortest text that is the same number."""
-    return f"{bound:.12g}"
+    """As the exporter writes a bound: the shortest text that is the same number, without an exponent."""
+    return f"{decimal.Decimal(f'{bound:.12g}'):f}"

@@ -160,8 +160,10 @@ class Host:
         for process in self.of.work.processes:
             gpu = {"gpu": process.gpu}
             for drain, (part, mean) in DRAINED.items():
-                self.of.histogram("gpusnoop_host_launch_gap_seconds", {**gpu, "drain": drain}, buckets.LAUNCH_GAPS, activity,
-                                  part * sum(states.values()) / mean, mean, 1.0)
+                number = part * sum(states.values()) / mean
+                self.of.histogram("gpusnoop_host_launch_gap_seconds", gpu, buckets.LAUNCH_GAPS, activity, number, mean, 1.0)
+                self.of.histogram("gpusnoop_host_launch_gap_by_drain_seconds", {**gpu, "drain": drain}, buckets.LAUNCH_GAPS,
+                                  activity, number, mean, 1.0)
                 for state, share in states.items():
                     self.of.counter("gpusnoop_host_launch_gap_state_seconds_total", {**gpu, "drain": drain, "state": state},
                                     activity, 0.95 * part * share, whole=False)
@@ -176,8 +178,9 @@ class Host:
         for role, filesystem, waits, mean in self.of_roles((
                 ("gpu", "ext4", 5, 0.002), ("worker", "nfs", 180, 0.009), ("worker", "unknown", 20, 0.002),
                 ("worker", "tmpfs", 5, 0.001))):
-            self.of.histogram("gpusnoop_host_file_wait_seconds", {"role": role, "filesystem": filesystem}, buckets.LAUNCH_GAPS,
-                              self.activity, waits, mean, 1.2)
+            place = {"role": role, "filesystem": filesystem}
+            self.of.histogram("gpusnoop_host_file_wait_seconds", place, buckets.LAUNCH_GAPS, self.activity, waits, mean, 1.2)
+            self.of.counter("gpusnoop_host_file_blocked_seconds_total", place, self.activity, waits * mean, whole=False)
 
     def add(self):
         self.time()

@@ -115,8 +115,7 @@ def exporter(store, node, events):
     store.constant("gpusnoop_config_last_reload_successful", {}, 1)
     for probe in PROBES:
         of_probe, labels = events.get(probe, [0.0] * count), {"probe": probe}
-        for state in ("up", "unsupported", "failed", "disabled"):
-            store.constant("gpusnoop_probe_state", {**labels, "state": state}, int(state == "up"))
+        store.constant("gpusnoop_probe_state", {**labels, "state": "up"}, 1)
         store.constant("gpusnoop_probe_attached_functions", labels,
                        {"cuda": 214, "functions": 168, "syscall": 2, "fence": 7}.get(probe, 4))
         for name, factor in (("entries", 1.0), ("events", 1.0), ("stale_calls", 0.0), ("nested_calls", 0.4),

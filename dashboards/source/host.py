@@ -10,6 +10,7 @@ ROLE_NAME = f"{PROGRAM_NAME} {{{{role}}}}"
 # Of ends by a signal, those that nobody asks for. Data loaders end by SIGTERM.
 KILLED = f'cause=~"SIGKILL|{limit("killed_causes")}"'
 OFF_BY_DEFAULT = "The probe %s is off by default."
+NOT_COUNTED = "This histogram is off by default: gpusnoop_%s in histograms of config.yaml."
 
 
 def _is_it_the_host():
@@ -24,11 +25,12 @@ def _is_it_the_host():
 def _launch_gaps():
     return Row(
         "Launch gaps",
-        timeseries("Time without a submission, by program", "Share of the time of launching threads in launch gaps, which end when "
-                   "the program submits work again. device: it had waited for the device, which is idle then; stream: for a stream "
-                   "or an event; none: the GPU may still be busy.", "percentunit",
-                   (lines(10, f"({total('comm, drain', rate('host_launch_gap_seconds_sum'))}\n  / on ({wide('comm')}) group_left () "
-                              f"{total('comm', rate('host_launch_thread_seconds_total'))})"), f"{PROGRAM_NAME} {{{{drain}}}}")),
+        timeseries("Time without a submission, by program", "Share of the time of launching threads in explained launch gaps (1 ms "
+                   "and longer, by default), which end when the program submits work again. device: it had waited for the device, "
+                   "which is idle then; stream: for a stream or an event; none: the GPU may still be busy.", "percentunit",
+                   (lines(10, f"({total('comm, drain', rate('host_launch_gap_state_seconds_total'))}\n  / on ({wide('comm')}) "
+                              f"group_left () {total('comm', rate('host_launch_thread_seconds_total'))})"),
+                    f"{PROGRAM_NAME} {{{{drain}}}}")),
         heatmap("Length of launch gaps", "Of all selected programs. A program that runs well has short gaps.", "s",
                 buckets("host_launch_gap_seconds")),
     )
@@ -45,8 +47,9 @@ def _waits():
                    (lines(10, total("comm, state", rate(blocked, 'role="gpu"'))), f"{PROGRAM_NAME} {{{{state}}}}")),
         timeseries("Waits for files, by program", "Threads that wait for a file or a directory, on average, by file system. unknown: "
                    "accesses by name, such as open and stat.", "short",
-                   (lines(10, total("comm, role, filesystem", rate(f"{files}_sum"))), f"{ROLE_NAME} {{{{filesystem}}}}")),
-        timeseries("Duration of waits for files, p99", "99 of 100 waits are shorter.", "s",
+                   (lines(10, total("comm, role, filesystem", rate("host_file_blocked_seconds_total"))),
+                    f"{ROLE_NAME} {{{{filesystem}}}}")),
+        timeseries("Duration of waits for files, p99", f"99 of 100 waits are shorter. {NOT_COUNTED % files}", "s",
                    (lines(10, quantile(0.99, "comm, filesystem", files)), f"{PROGRAM_NAME} {{{{filesystem}}}}"),
                    logarithmic=True),
     )
@@ -77,6 +80,7 @@ def _starts_and_ends():
 
 
 def _cpu():
+    latency = "host_runqueue_latency_seconds"
     return Row(
         "CPU",
         timeseries("CPU time by program", "CPUs that are busy for each program, on average.", "short",
@@ -84,8 +88,8 @@ def _cpu():
         timeseries("Waits for a CPU, by program", "Threads that are ready but have no CPU, on average: other threads have it, or the "
                    "CPU quota of their cgroup is used up.", "short",
                    (lines(10, total("comm, role", rate("host_runqueue_wait_seconds_total"))), ROLE_NAME)),
-        timeseries("Duration of waits for a CPU, p99", "99 of 100 waits are shorter.", "s",
-                   (lines(10, quantile(0.99, "comm, role", "host_runqueue_latency_seconds")), ROLE_NAME), logarithmic=True),
+        timeseries("Duration of waits for a CPU, p99", f"99 of 100 waits are shorter. {NOT_COUNTED % latency}", "s",
+                   (lines(10, quantile(0.99, "comm, role", latency)), ROLE_NAME), logarithmic=True),
         timeseries("CPU time of launching threads, by NUMA node", "A GPU is best fed from its own NUMA node.", "short",
                    (lines(10, total("instance, comm, numa_node", rate("host_launch_thread_cpu_seconds_total"))),
                     f"{PROGRAM_NAME} node {{{{numa_node}}}} {{{{instance}}}}")),
@@ -150,7 +154,7 @@ def _network():
                    (lines(10, total(by_peer, rate("host_tcp_received_bytes_total"))), f"{name} received")),
         timeseries("TCP retransmits", "Share of the sent TCP segments: the network loses or delays them.", "percentunit",
                    (lines(10, f"{total(by_peer, rate(retransmits))}\n  / {total(by_peer, rate(segments))}"), name)),
-        timeseries("TCP round-trip time, p99", "99 of 100 round trips are shorter.", "s",
+        timeseries("TCP round-trip time, p99", f"99 of 100 round trips are shorter. {NOT_COUNTED % 'host_tcp_rtt_seconds'}", "s",
                    (lines(10, quantile(0.99, by_peer, "host_tcp_rtt_seconds")), name), logarithmic=True),
         timeseries("Duration of TCP connects, p99", "From the first SYN of connects that succeeded. A lost SYN is sent again after a "
                    "second.", "s",

@@ -50,7 +50,11 @@ def _copies():
                    "more than their bytes.", EACH_SECOND,
                    (lines(10, total("comm, direction, mode", rate("cuda_memcpy_total", PROGRAM, GPU))),
                     f"{PROGRAM_NAME} {{{{direction}}}} {{{{mode}}}}")),
-        heatmap("Size of copies", "How large copies are.", "bytes", buckets("cuda_memcpy_size_bytes", PROGRAM)),
+        timeseries("Size of copies, mean", "Bytes of a copy, on average. gpusnoop_cuda_memcpy_size_bytes, which is off by default "
+                   "(histograms in config.yaml), counts the sizes.", "bytes",
+                   (lines(10, f"{total('comm, direction', rate('cuda_memcpy_bytes_total', PROGRAM, GPU))}\n  / "
+                          f"{total('comm, direction', rate('cuda_memcpy_total', PROGRAM, GPU))}"),
+                    f"{PROGRAM_NAME} {{{{direction}}}}"), logarithmic=True),
         timeseries("Asynchronous copies in flight, by process", "Estimated bytes that were submitted and not waited for yet.",
                    "bytes", (lines(10, total("comm, instance, pid", own("cuda_memcpy_async_in_flight_estimated_bytes", PROGRAM))),
                              f"{PROGRAM_NAME} pid {{{{pid}}}}")),
@@ -124,8 +128,10 @@ def _every_copy():
                                            ("d2h", "device to host", "from a GPU to host memory"),
                                            ("d2d", "device to device", "within a GPU and between GPUs"),
                                            ("h2h", "host to host", "within host memory"))],
-        timeseries("Duration of synchronous copies, p99", "99 of 100 calls are shorter.", "s",
-                   (quantile(0.99, "direction", "cuda_memcpy_duration_seconds", PROGRAM), "{{direction}}"),
+        timeseries("Duration of synchronous copies, mean", "Time inside a call, on average. gpusnoop_cuda_memcpy_duration_seconds, "
+                   "which is off by default (histograms in config.yaml), counts the durations.", "s",
+                   (f"{total('direction', rate('cuda_memcpy_seconds_total', SYNC, PROGRAM))}\n  / "
+                    f"{total('direction', rate('cuda_memcpy_total', SYNC, PROGRAM))}", "{{direction}}"),
                    logarithmic=True),
         collapsed=True,
     )

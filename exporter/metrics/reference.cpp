@@ -10,6 +10,7 @@
 
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
+#include "exporter/probes/frame/histogram_settings.h"
 #include "exporter/probes/frame/registry.h"
 
 namespace gpusnoop::metrics {
@@ -85,8 +86,11 @@ std::string row(const series::Description &family) {
     for (const series::Label &label : family.labels) {
         labels += (labels.empty() ? "`" : ", `") + std::string(label.name) + "`";
     }
+    const bool is_off =
+        family.type == series::Type::histogram && !probes::HistogramsConfig().has(family.name);
     return "| `" + family.name + "` | " + type_name(family.type) + " | " + labels + " | " +
-           family.help + " | " + elsewhere(family.name) + " |\n";
+           family.help + (is_off ? " Off by default." : "") + " | " + elsewhere(family.name) +
+           " |\n";
 }
 
 // The families of the exporter itself, beside those of the probes.
@@ -94,11 +98,19 @@ std::vector<prometheus::MetricFamily> own_families(
     const std::vector<series::FamilySnapshot> &of_probes) {
     std::map<std::string, std::uint64_t> folded;
     for (const series::FamilySnapshot &family : of_probes) {
-        folded[family.description->name] = 0;
+        folded[family.description->name] = 1;
     }
     // One probe with a value for every family.
     probes::Health probe;
     probe.name = "cuda";
+    probe.state = probes::ProbeState::up;
+    probe.can_count = {.entries = true,
+                       .in_flight = true,
+                       .stale = true,
+                       .nested = true,
+                       .unmatched = true,
+                       .deaths = true,
+                       .attach_failures = probes::library_failures};
     probe.runs = 1;
     probe.slow_details_lost = {{"busy", 0}};
     std::vector<prometheus::MetricFamily> self = probe_families({probe});
@@ -167,6 +179,8 @@ std::string metrics_reference() {
         "device is not known. Above a family's budget of label sets (`series:` in the "
         "configuration), the lightest ones of counters, and new ones of other types, are counted "
         "as `other`. No label contains an address.\n\n"
+        "Histograms marked \"Off by default\" are on the page if `histograms` in the configuration "
+        "lists them.\n\n"
         "Times are measured inside the call, on the CPU. They are not the run time of a kernel on "
         "the GPU.\n\n"
         "`elsewhere` lists the corresponding metric of OpenTelemetry eBPF Instrumentation (OBI), "

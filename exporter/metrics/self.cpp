@@ -38,10 +38,12 @@ private:
     MetricFamily family_;
 };
 
+using Probes = std::vector<probes::Health>;
+
 // A family with one number for each probe.
 template <typename Value>
-MetricFamily per_probe(const std::vector<probes::Health> &probes, std::string_view name,
-                       std::string help, MetricType type, Value value) {
+MetricFamily per_probe(const Probes &probes, std::string_view name, std::string help,
+                       MetricType type, Value value) {
     Builder builder(name, std::move(help), type);
     for (const probes::Health &probe : probes) {
         builder.add({{"probe", probe.name}}, static_cast<double>(value(probe)));
@@ -49,24 +51,43 @@ MetricFamily per_probe(const std::vector<probes::Health> &probes, std::string_vi
     return builder.take();
 }
 
-// A state set: exactly one 1 for each probe.
-MetricFamily states(const std::vector<probes::Health> &probes) {
-    Builder builder("probe_state",
-                    "1 for the current state of each probe, 0 for the other states. unsupported: "
-                    "the kernel or the node lacks what the probe needs; failed: an error, shown "
-                    "on / and in the log; disabled: by the configuration.",
-                    MetricType::Gauge);
+// The same, of the probes that can have it; of others, a number that is not 0 all the same.
+template <typename Value>
+MetricFamily per_counting_probe(const Probes &probes, bool probes::OwnCounts::*can_have,
+                                std::string_view name, std::string help, MetricType type,
+                                Value value) {
+    Builder builder(name, std::move(help), type);
     for (const probes::Health &probe : probes) {
-        for (std::size_t state = 0; state < probes::probe_state_names.size(); state++) {
-            builder.add({{"probe", probe.name},
-                         {"state", std::string(probes::probe_state_names.at(state))}},
-                        static_cast<std::size_t>(probe.state) == state ? 1 : 0);
+        if (probe.can_count.*can_have || value(probe) != 0) {
+            builder.add({{"probe", probe.name}}, static_cast<double>(value(probe)));
         }
     }
     return builder.take();
 }
 
-MetricFamily lost_events(const std::vector<probes::Health> &probes) {
+// An unsupported probe, and one that has failed at its start, counts nothing.
+Probes counting(Probes probes) {
+    for (probes::Health &probe : probes) {
+        if (!probe.is_up() && probe.account.entered == 0) {
+            probe.can_count = {};
+        }
+    }
+    return probes;
+}
+
+MetricFamily states(const Probes &probes) {
+    Builder builder("probe_state",
+                    "1 for the current state of each probe; other states have no series. "
+                    "unsupported: the kernel or the node lacks what the probe needs; failed: an "
+                    "error, shown on / and in the log; disabled: by the configuration.",
+                    MetricType::Gauge);
+    for (const probes::Health &probe : probes) {
+        builder.add({{"probe", probe.name}, {"state", std::string(to_string(probe.state))}}, 1);
+    }
+    return builder.take();
+}
+
+MetricFamily lost_events(const Probes &probes) {
     Builder builder(
         "probe_events_lost_total",
         "Calls that were entered and have no event, by reason. ring_full: the exporter was too "
@@ -75,47 +96,50 @@ MetricFamily lost_events(const std::vector<probes::Health> &probes) {
         "tracked.",
         MetricType::Counter);
     for (const probes::Health &probe : probes) {
-        for (std::size_t reason = 0; reason < LOST_REASON_COUNT; reason++) {
-            builder.add({{"probe", probe.name},
-                         {"reason", std::string(ebpf::lost_reason_names.at(reason))}},
-                        static_cast<double>(probe.account.lost[reason]));
+        const auto add = [&](bool can_have, std::string_view reason, std::uint64_t count) {
+            if (can_have || count > 0) {
+                builder.add({{"probe", probe.name}, {"reason", std::string(reason)}},
+                            static_cast<double>(count));
+            }
+        };
+        const probes::OwnCounts &can_count = probe.can_count;
+        for (std::uint32_t reason = 0; reason < LOST_REASON_COUNT; reason++) {
+            add((can_count.lost >> reason & 1U) != 0, ebpf::lost_reason_names.at(reason),
+                probe.account.lost[reason]);
         }
-        builder.add({{"probe", probe.name}, {"reason", "undecodable"}},
-                    static_cast<double>(probe.undecodable));
-        builder.add({{"probe", probe.name}, {"reason", "skipped"}},
-                    static_cast<double>(probe.skipped));
-        builder.add({{"probe", probe.name}, {"reason", "forgotten"}},
-                    static_cast<double>(probe.forgotten));
+        add(false, "undecodable", probe.undecodable);  // both sides are of one build
+        add(can_count.entries, "skipped", probe.skipped);
+        add(can_count.forgotten, "forgotten", probe.forgotten);
     }
     return builder.take();
 }
 
-MetricFamily attach_failures(const std::vector<probes::Health> &probes) {
+MetricFamily attach_failures(const Probes &probes) {
     Builder builder(
         "probe_attach_failures_total",
         "Libraries that the probe could not attach to, by reason, and missing pins of an earlier "
         "exporter (pin); the log has the names.",
         MetricType::Counter);
     for (const probes::Health &probe : probes) {
-        for (const std::string reason :
-             {"open", "slow", "elf", "no_symbols", "no_probe", "attach", "pin"}) {
-            const auto count = probe.attach_failures.find(reason);
-            builder.add(
-                {{"probe", probe.name}, {"reason", reason}},
-                count == probe.attach_failures.end() ? 0 : static_cast<double>(count->second));
+        auto failures = probe.attach_failures;
+        for (const std::string_view reason : probe.can_count.attach_failures) {
+            failures.try_emplace(std::string(reason), 0);
+        }
+        for (const auto &[reason, count] : failures) {
+            builder.add({{"probe", probe.name}, {"reason", reason}}, static_cast<double>(count));
         }
     }
     return builder.take();
 }
 
-MetricFamily deaths(const std::vector<probes::Health> &probes) {
+MetricFamily deaths(const Probes &probes) {
     Builder builder("process_deaths_in_traced_calls_total",
                     "Processes that a signal ended while the thread that received it was in a "
                     "traced call: because of their own faults, or because of the probes.",
                     MetricType::Counter);
     for (const probes::Health &probe : probes) {
-        if (probe.name != "cuda" && probe.name != "functions") {
-            continue;  // the calls of other probes run no user code
+        if (!probe.can_count.deaths) {
+            continue;  // its calls run no user code
         }
         for (std::size_t signal = 0; signal < DEATH_SIGNAL_COUNT; signal++) {
             builder.add(
@@ -127,8 +151,7 @@ MetricFamily deaths(const std::vector<probes::Health> &probes) {
 }
 
 // Adds the families about slow calls.
-void add_slow_calls(const std::vector<probes::Health> &probes,
-                    std::vector<MetricFamily> &families) {
+void add_slow_calls(const Probes &probes, std::vector<MetricFamily> &families) {
     Builder lost("slow_call_details_lost_total",
                  "Slow calls that were counted without all details. ring_full: the record did "
                  "not fit, so arguments and stack are missing; busy: too many stacks to resolve, "
@@ -147,6 +170,25 @@ void add_slow_calls(const std::vector<probes::Health> &probes,
     }
     families.push_back(lost.take());
     families.push_back(not_logged.take());
+}
+
+// Adds the families about runs of BPF programs. The kernel counts these only if its statistics are
+// on; zeros would be wrong.
+void add_runs(const Probes &probes, std::vector<MetricFamily> &families) {
+    Builder runs("probe_runs_total",
+                 "Runs of the probe's BPF programs (with kernel.bpf_stats_enabled).",
+                 MetricType::Counter);
+    Builder seconds("probe_run_seconds_total",
+                    "Time in the probe's BPF programs (with kernel.bpf_stats_enabled).",
+                    MetricType::Counter);
+    for (const probes::Health &probe : probes) {
+        if (probe.runs > 0) {
+            runs.add({{"probe", probe.name}}, static_cast<double>(probe.runs));
+            seconds.add({{"probe", probe.name}}, static_cast<double>(probe.run_nanoseconds) / 1e9);
+        }
+    }
+    families.push_back(runs.take());
+    families.push_back(seconds.take());
 }
 
 }  // namespace
@@ -172,11 +214,13 @@ std::vector<MetricFamily> sink_families(const std::vector<sinks::Status> &sinks)
 
 std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &all) {
     using probes::Health;
-    using probes::ProbeState;
+    using probes::OwnCounts;
     // Of a disabled probe, only its state is known.
-    std::vector<Health> probes;
-    std::ranges::copy_if(all, std::back_inserter(probes),
-                         [](const Health &probe) { return probe.state != ProbeState::disabled; });
+    Probes enabled;
+    std::ranges::copy_if(all, std::back_inserter(enabled), [](const Health &probe) {
+        return probe.state != probes::ProbeState::disabled;
+    });
+    const Probes probes = counting(std::move(enabled));
     constexpr auto counter = MetricType::Counter;
     constexpr auto gauge = MetricType::Gauge;
     std::vector<MetricFamily> families = {
@@ -189,47 +233,34 @@ std::vector<MetricFamily> probe_families(const std::vector<probes::Health> &all)
                   "Functions that the probe is currently attached to, in all library files.", gauge,
                   [](const Health &probe) { return probe.attached_functions; }),
         attach_failures(probes),
-        per_probe(probes, "probe_entries_total",
-                  "Calls that were entered: events + in flight + stale + lost (without "
-                  "undecodable, forgotten and skipped).",
-                  counter, [](const Health &probe) { return probe.account.entered; }),
-        per_probe(probes, "probe_events_total",
-                  "Calls whose event was sent: when they returned, or at their entry if only the "
-                  "entry is traced.",
-                  counter, [](const Health &probe) { return probe.account.events; }),
-        per_probe(probes, "probe_in_flight_calls", "Calls that have not returned yet.", gauge,
-                  [](const Health &probe) { return ebpf::in_flight(probe.account); }),
-        per_probe(probes, "probe_stale_calls_total",
-                  "Calls that never returned because of longjmp, an exception, or the end of "
-                  "their thread or program.",
-                  counter, [](const Health &probe) { return probe.account.stale; }),
+        per_counting_probe(probes, &OwnCounts::entries, "probe_entries_total",
+                           "Calls that were entered: events + in flight + stale + lost (without "
+                           "undecodable, forgotten and skipped).",
+                           counter, [](const Health &probe) { return probe.account.entered; }),
+        per_counting_probe(probes, &OwnCounts::entries, "probe_events_total",
+                           "Calls whose event was sent: when they returned, or at their entry if "
+                           "only the entry is traced.",
+                           counter, [](const Health &probe) { return probe.account.events; }),
+        per_counting_probe(probes, &OwnCounts::in_flight, "probe_in_flight_calls",
+                           "Calls that have not returned yet.", gauge,
+                           [](const Health &probe) { return ebpf::in_flight(probe.account); }),
+        per_counting_probe(probes, &OwnCounts::stale, "probe_stale_calls_total",
+                           "Calls that never returned because of longjmp, an exception, or the "
+                           "end of their thread or program.",
+                           counter, [](const Health &probe) { return probe.account.stale; }),
         lost_events(probes),
-        per_probe(probes, "probe_nested_calls_total",
-                  "Calls inside a traced call of the same thread; they are part of it and not "
-                  "counted as entries.",
-                  counter, [](const Health &probe) { return probe.account.nested; }),
-        per_probe(probes, "probe_unmatched_returns_total",
-                  "Returns without an entry: in a forked child, or from a call older than the "
-                  "probe.",
-                  counter, [](const Health &probe) { return probe.account.unmatched; }),
+        per_counting_probe(probes, &OwnCounts::nested, "probe_nested_calls_total",
+                           "Calls inside a traced call of the same thread; they are part of it "
+                           "and not counted as entries.",
+                           counter, [](const Health &probe) { return probe.account.nested; }),
+        per_counting_probe(probes, &OwnCounts::unmatched, "probe_unmatched_returns_total",
+                           "Returns without an entry: in a forked child, or from a call older "
+                           "than the probe.",
+                           counter, [](const Health &probe) { return probe.account.unmatched; }),
     };
     families.push_back(deaths(probes));
     add_slow_calls(probes, families);
-    // The kernel counts runs only if its statistics are on; zeros would be wrong.
-    std::vector<Health> counted;
-    for (const Health &probe : probes) {
-        if (probe.runs > 0) {
-            counted.push_back(probe);
-        }
-    }
-    families.push_back(
-        per_probe(counted, "probe_runs_total",
-                  "Runs of the probe's BPF programs (with kernel.bpf_stats_enabled).", counter,
-                  [](const Health &probe) { return probe.runs; }));
-    families.push_back(per_probe(
-        counted, "probe_run_seconds_total",
-        "Time in the probe's BPF programs (with kernel.bpf_stats_enabled).", counter,
-        [](const Health &probe) { return static_cast<double>(probe.run_nanoseconds) / 1e9; }));
+    add_runs(probes, families);
     return families;
 }
 
@@ -297,23 +328,28 @@ MetricFamily cost_family(const ebpf::ProbeCosts &costs) {
     return builder.take();
 }
 
+// Of a family without label sets there is nothing to say: it is not on the page.
 std::vector<MetricFamily> series_families(const std::vector<series::FamilySnapshot> &families,
                                           const std::map<std::string, std::uint64_t> &folded) {
-    Builder series("series", "Current number of label sets in each metric family.",
+    Builder series("series", "Current number of label sets in each metric family on the page.",
                    MetricType::Gauge);
     std::map<std::string, std::size_t> sizes;
     for (const series::FamilySnapshot &family : families) {
         sizes[family.description->name] += family.labels.size();
     }
     for (const auto &[metric, size] : sizes) {
-        series.add({{"metric", metric}}, static_cast<double>(size));
+        if (size > 0) {
+            series.add({{"metric", metric}}, static_cast<double>(size));
+        }
     }
     Builder folds("series_folded_total",
                   "Label sets that exceeded the budget of the family and were counted as "
-                  "\"other\".",
+                  "\"other\"; only for families in which this has happened.",
                   MetricType::Counter);
     for (const auto &[metric, count] : folded) {
-        folds.add({{"metric", metric}}, static_cast<double>(count));
+        if (count > 0) {
+            folds.add({{"metric", metric}}, static_cast<double>(count));
+        }
     }
     return {series.take(), folds.take()};
 }

@@ -66,18 +66,25 @@ void Text::append(std::string &text, std::uint64_t value) {
     text.append(digits.data(), end);
 }
 
+// The fewest digits that are this number, and an exponent only where it is far from 1: the bounds
+// of one histogram are then written in one way, as to_chars() alone prefers 5e-04 to 0.0005.
 void Text::append(std::string &text, double value) {
     constexpr double exact = 9007199254740992.0;  // 2^53
+    constexpr double smallest = 1e-9;             // a nanosecond
+    constexpr double largest = 1e21;
+    const double size = std::abs(value);
     if (std::isnan(value)) {
         text += "NaN";
     } else if (std::isinf(value)) {
         text += value > 0 ? "+Inf" : "-Inf";
-    } else if (std::trunc(value) == value && std::abs(value) <= exact && !std::signbit(value)) {
-        // Without an exponent, which is hard to read.
+    } else if (std::trunc(value) == value && size <= exact && !std::signbit(value)) {
         append(text, static_cast<std::uint64_t>(value));
     } else {
-        std::array<char, 32> digits{};
-        const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+        const bool is_usual = size == 0 || (size >= smallest && size < largest);
+        const auto format = is_usual ? std::chars_format::fixed : std::chars_format::scientific;
+        std::array<char, 48> digits{};
+        const auto end =
+            std::to_chars(digits.data(), digits.data() + digits.size(), value, format).ptr;
         text.append(digits.data(), end);
     }
 }

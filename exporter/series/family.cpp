@@ -39,6 +39,10 @@ Family::Family(Description description, std::uint32_t budget)
     // If all labels are bounded, the family has no "other" set.
     promotes_ =
         description_->type == Type::counter && !std::ranges::all_of(labels, &Label::bounded);
+    if (is_off()) {  // for the handle of all label sets
+        values_.resize(stride_);
+        handles_ = {.cells = {0}, .owners = {nobody}, .next = {none}, .free = {}};
+    }
 }
 
 std::uint32_t Family::limit(Level level) const {
@@ -80,6 +84,9 @@ Family::Level Family::level_of(const LabelValues &values) const {
 }
 
 Slot Family::slot(Owner owner, const LabelValues &values) {
+    if (is_off()) {
+        return Slot{0};
+    }
     if (const auto found = index_.find(values); found != index_.end()) {
         return handle_of(found->second);
     }
@@ -203,6 +210,9 @@ void Family::observe(Slot slot, std::uint64_t value, std::uint64_t times) {
 }
 
 void Family::set_exemplar(Slot slot, Exemplar exemplar) {
+    if (is_off()) {
+        return;
+    }
     const auto entry = static_cast<Index>(cell(slot) / stride_);
     // A folded set has many observations: an exemplar of one would not represent it.
     if (!entries_[entry].shown || entries_[entry].level == Level::other) {

@@ -85,7 +85,8 @@ class Family {
 public:
     // `budget`: how many label sets are shown, without the "other" sets. The limit for candidates
     // is four times as many. Over it, the lightest are forgotten: their handles count as "other"
-    // from then on, until the label set is requested again.
+    // from then on, until the label set is requested again. 0: the family is off. It shows nothing,
+    // and all its label sets have one handle, so that its users need not ask.
     Family(Description description, std::uint32_t budget);
 
     // The label set's handle, made at the first request with the value 0. `values` are in the order
@@ -119,6 +120,7 @@ public:
     // Label sets in the snapshot.
     [[nodiscard]] std::size_t size() const { return index_.size() - counts_.candidates; }
     [[nodiscard]] std::size_t candidates() const { return counts_.candidates; }
+    [[nodiscard]] bool is_off() const { return budget_ == 0; }
     // Label sets that did not fit, each counted when it was first met.
     [[nodiscard]] std::uint64_t folded() const { return counts_.folded; }
     [[nodiscard]] const Description &description() const { return *description_; }

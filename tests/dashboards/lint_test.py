@@ -112,6 +112,7 @@ def link(url):
 CHOSEN = 'cluster=~"$cluster", job=~"$job", instance=~"$instance"'
 HELD = "gpusnoop_cuda_memory_outstanding_bytes{%s}"
 ALLOCATIONS = "gpusnoop_cuda_memory_allocations_total{%s}" % CHOSEN
+BANDWIDTHS = "gpusnoop_cuda_memcpy_bandwidth_bytes_per_second"
 COPY_SIZES = "gpusnoop_cuda_memcpy_size_bytes"
 
 BROKEN = [
@@ -167,10 +168,11 @@ BROKEN = [
     ("target-rate-interval", ask(f"sum(rate({ALLOCATIONS}[5m] @ end()))")),
     ("target-counter-agg", ask(f"max_over_time({ALLOCATIONS}[$__rate_interval])")),
     ("target-counter-agg", ask(f"sum(rate({HELD % CHOSEN}[$__rate_interval]))")),
-    ("target-counter-agg", ask(f"sum by (le) ({COPY_SIZES}_bucket{{{CHOSEN}}})")),
+    ("target-counter-agg", ask(f"sum by (le) ({BANDWIDTHS}_bucket{{{CHOSEN}}})")),
+    ("off-by-default", ask(f"sum by (le) (rate({COPY_SIZES}_bucket{{{CHOSEN}}}[$__rate_interval]))")),
     ("uneditable-dashboard", dashboard_values(editable=True)),
     ("metric-exists", ask(f"gpusnoop_cuda_memory_held_bytes{{{CHOSEN}}}")),
-    ("metric-exists", ask(f"{COPY_SIZES}{{{CHOSEN}}}")),
+    ("metric-exists", ask(f"{BANDWIDTHS}{{{CHOSEN}}}")),
     ("metric-exists", ask(f"gpusnoop_cuda_memory_outstanding_bytes_bucket{{{CHOSEN}}}")),
     ("metric-exists", ask(HELD % f'{CHOSEN}, programme="x"')),
     ("metric-exists", ask(f"sum by (programme) ({HELD % CHOSEN})")),
@@ -281,6 +283,16 @@ class Lint(unittest.TestCase):
     def test_no_dashboards_are_not_right_and_too_large_ones_neither(self):
         self.assertEqual(len(complaints({})), 1)
         self.assertRegex(complaints(changed(dashboard_values(description="x" * 2**20)))[-1], "^size: .* ConfigMap$")
+
+    def test_a_rule_needs_no_family_that_is_off_by_default(self):
+        known = lint.Known(DOCUMENTED, PENDING, GOOD)
+        with tempfile.TemporaryDirectory() as directory:
+            rule = pathlib.Path(directory, "gpusnoop_one.yaml")
+            rule.write_text(f"expr: rate({BANDWIDTHS}_sum[5m]) > program:{COPY_SIZES}:mean5m", encoding="utf-8")
+            self.assertEqual(list(lint.rules_without_data(known, rule.parent)), [])
+            rule.write_text(f"expr: rate({COPY_SIZES}_sum[5m])", encoding="utf-8")
+            self.assertEqual(list(lint.rules_without_data(known, rule.parent)),
+                             [f"gpusnoop_one.yaml: off-by-default: {COPY_SIZES} is off by default"])
 
     def test_committed_files_are_what_the_source_makes(self):
         with tempfile.TemporaryDirectory() as directory:

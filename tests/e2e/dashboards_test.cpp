@@ -242,7 +242,7 @@ struct Scene {
     BpfStatistics statistics;
     Early early;
     Exporter exporter{
-        "discovery: {nvidia_proc_path: " + node.path().string() +
+        "# histograms: by default\ndiscovery: {nvidia_proc_path: " + node.path().string() +
         "}\nsinks: [{type: file, path: " + (node / "events.jsonl").string() +
         "}]\ncuda: {max_overhead: 5%}\nfunctions: {groups: {nccl: {slow_threshold: 1us}, "
         "cublas: {slow_threshold: 1us}, cudnn: {slow_threshold: 1us}}}\n"

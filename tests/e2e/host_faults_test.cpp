@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 TEST_CASE("a full disk under the log loses its lines, counted, and nothing else", "[e2e]") {
     require_bpf();
     const TemporaryDirectory directory;
-    write_file(directory / "config.yaml", "functions: {enabled: false}\n");
+    write_file(directory / "config.yaml", "functions: {enabled: false}\n" + with_all_histograms());
     const std::uint16_t port = e2e::free_port();
     Process exporter({"sh", "-c", "exec \"$@\" 2>/dev/full", "sh", exporter_binary(),
                       "--config.file=" + (directory / "config.yaml").string(),

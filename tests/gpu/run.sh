@@ -34,6 +34,8 @@ if [ -z "${EXPORTER:-}" ]; then
     [ -x "$EXPORTER" ] || EXPORTER=$packed/gpusnoop_exporter
 fi
 "$EXPORTER" --version >"$work/version" 2>&1 || fail "$EXPORTER does not run here: $(cat "$work/version")"
+# All of them: the programs know the sizes and durations of what they do, too.
+histograms=$("$EXPORTER" list-metrics | sed -nE 's/^\| `(gpusnoop_\w+)` \| histogram .*/\1/p' | paste -sd,)
 
 echo "$gpus"
 uname -sr
@@ -41,7 +43,7 @@ head -n 1 "$work/version"
 
 start_exporter() { # start_exporter MODE: sets exporter, url
     # The pid label: PyTorch's process has the name of every Python program.
-    printf 'labels: {pid: true}\ncuda: {attach: %s}\n' "$1" >"$work/config.yaml"
+    printf 'labels: {pid: true}\ncuda: {attach: %s}\nhistograms: [%s]\n' "$1" "$histograms" >"$work/config.yaml"
     : >"$work/exporter.log"
     "$EXPORTER" --config.file="$work/config.yaml" \
         --web.listen-address=127.0.0.1:0 2>>"$work/exporter.log" &

@@ -71,7 +71,22 @@ void see_launches_to_their_end(std::string &config) {
     }
 }
 
+// Unless the configuration chooses some: then the test is about that.
+void show_all_histograms(std::string &config) {
+    if (config.find("histograms:") == std::string::npos) {
+        config += with_all_histograms();
+    }
+}
+
 }  // namespace
+
+std::string with_all_histograms() {
+    std::string all;
+    for (const std::string &name : gpusnoop::probes::all_histograms()) {
+        all += (all.empty() ? "" : ", ") + name;
+    }
+    return "histograms: [" + all + "]\n";
+}
 
 void require_bpf() {
     if (::geteuid() != 0) {
@@ -103,6 +118,7 @@ void Exporter::configure(const std::string &config) const {
     // meet every process of the machine, and some are for guests only.
     std::string text = config;
     see_launches_to_their_end(text);
+    show_all_histograms(text);
     // The host probes are one block, in one line.
     const std::string block_begin = "host: {";
     const auto block_at = config.find(block_begin);

@@ -33,11 +33,15 @@ std::vector<std::string> attach_modes(std::vector<std::string> of = {"session", 
 // The same as require_bpf() for something else that a machine may lack.
 void missing(const std::string &what);
 
+// The setting that puts all histograms on the page, which Exporter adds to its configuration.
+std::string with_all_histograms();
+
 class Exporter {
 public:
     // Started on `config` (YAML) and serving when this returns. Without a block `functions:`,
     // `pcie:` or `nvlink:` there, that probe is off, and so is each probe that a block `host:
-    // {...}`, in one line, does not name. It listens on a port of the loopback, or where
+    // {...}`, in one line, does not name. All histograms are on, unless the word `histograms:` is
+    // there, be it in a comment. It listens on a port of the loopback, or where
     // `listen_address:` there says. `through` is a command that runs the command after it,
     // such as setpriv.
     explicit Exporter(const std::string &config = "", std::vector<std::string> through = {});

@@ -10,18 +10,12 @@
 
 namespace harness {
 
-// gpusnoop_probe_state is a state set, with one 1 for each probe.
+// gpusnoop_probe_state has one series for each probe, which names its state.
 inline std::string state_of(const Page &page, const std::string &probe) {
-    std::string state;
     const auto samples = page.samples("gpusnoop_probe_state", {{"probe", probe}});
-    CHECK(samples.size() == 4);
-    CHECK(page.sum("gpusnoop_probe_state", {{"probe", probe}}) == 1);
-    for (const Sample &sample : samples) {
-        if (sample.value == 1) {
-            state = sample.labels.at("state");
-        }
-    }
-    return state;
+    REQUIRE(samples.size() == 1);
+    CHECK(samples.front().value == 1);
+    return samples.front().labels.at("state");
 }
 
 // Runs of the probe's programs that the kernel left out, each of which is an event that was not

@@ -29,7 +29,12 @@ using Json = nlohmann::json;
 namespace {
 
 double gaps(const Page &page, const std::string &what, const Labels &of) {
-    return page.sum("gpusnoop_host_launch_gap_seconds_" + what, of);
+    const double by_drain = page.sum("gpusnoop_host_launch_gap_by_drain_seconds_" + what, of);
+    if (!of.contains("drain")) {
+        const double all = page.sum("gpusnoop_host_launch_gap_seconds_" + what, of);
+        CHECK(std::abs(all - by_drain) < 1e-6);
+    }
+    return by_drain;
 }
 
 double in_state(const Page &page, const std::string &comm, const std::string &drain,

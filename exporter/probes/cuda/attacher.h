@@ -1,6 +1,7 @@
 // Attaches the CUDA probe's programs to the libraries that discovery finds.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <optional>
@@ -19,6 +20,10 @@
 #include "exporter/probes/frame/attached_libraries.h"
 
 namespace gpusnoop::probes {
+
+// The reasons that failed() is given, by itself and by discovery.
+inline constexpr std::array<std::string_view, 6> cuda_failures = {"open",       "slow",   "elf",
+                                                                  "no_symbols", "attach", "pin"};
 
 // For the discovery thread, except missed_calls(). All references must outlive it.
 class CudaAttacher final : public discovery::Attacher {

@@ -106,6 +106,10 @@ constinit const ProbeKind fence_kind = {
     .make = make_if_enabled<FenceProbe, FenceConfig>,
     .read = read_fence,
     .declare = declare_families<make_fence_families>,
+    .counts = {.entries = true,
+               .unmatched = true,
+               .lost = lost_for({LOST_ring_full, LOST_no_state, LOST_process_table, LOST_too_deep,
+                                 LOST_table_full})},
     .trace = &trace::fence_trace,
 };
 

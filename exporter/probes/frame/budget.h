@@ -1,4 +1,5 @@
-// The budgets of label sets that the configuration gives the families.
+// The budgets of label sets that the configuration gives the families: none for a histogram that is
+// not in `histograms`.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace gpusnoop::probes {
 
-series::Budget budget_of(const config::Config::Series &series);
+series::Budget budget_of(const config::Config &config);
 
 // For families that are never counted in.
 inline std::uint32_t one_for_each(std::string_view /*family*/) {

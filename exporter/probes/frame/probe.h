@@ -17,6 +17,7 @@
 #include "exporter/ebpf/calibration.h"
 #include "exporter/probes/frame/api_resource.h"
 #include "exporter/probes/frame/open_calls.h"
+#include "exporter/probes/frame/own_counts.h"
 #include "exporter/probes/frame/probe_state.h"
 #include "exporter/series/family.h"
 
@@ -38,6 +39,7 @@ struct Health {
     std::string detail;  // why it is not up, or how it is attached
     std::uint64_t attached_functions = 0;
     std::vector<AttachedLibrary> libraries;
+    OwnCounts can_count{};
     std::map<std::string, std::uint64_t> attach_failures;  // by reason
     probe_account account{};
     std::uint64_t undecodable = 0;  // records

@@ -17,6 +17,7 @@
 #include "exporter/probes/frame/cost_tables.h"
 #include "exporter/probes/frame/kernel_needs.h"
 #include "exporter/probes/frame/overhead_limits.h"
+#include "exporter/probes/frame/own_counts.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/target_processes.h"
 #include "exporter/processes/proc.h"
@@ -75,6 +76,9 @@ struct ProbeKind {
     // All families of the probe, empty, in the order of the page. Families that always have the
     // label pid are a set of their own.
     std::vector<series::FamilySet> (*declare)();
+
+    // What of gpusnoop_probe_* it can have.
+    OwnCounts counts{};
 
     // The sub-command of `trace`; null: there is none with its name.
     const trace::Kind *trace = nullptr;

@@ -25,7 +25,7 @@ std::string common_name(std::string comm) {
 }  // namespace
 
 SeriesSettings series_settings(const config::Config &config) {
-    return {.budget = budget_of(config.series),
+    return {.budget = budget_of(config),
             .pid_label = config.labels.pid,
             .script_label = config.labels.script,
             .retention = config.series.retention};

@@ -9,6 +9,7 @@
 #include "exporter/config/reader.h"
 #include "exporter/probes/cuda/probe.h"
 #include "exporter/probes/fence/probe.h"
+#include "exporter/probes/frame/histogram_settings.h"
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/target_settings.h"
 #include "exporter/probes/functions/probe.h"
@@ -56,6 +57,17 @@ constexpr const ProbeKind *kinds[] = {
     // It reads the others: StartTurn::last.
     &in_flight_kind,
 };
+
+template <typename Use>
+void for_each_family(const Use &use) {
+    for (const ProbeKind *const kind : kinds) {
+        for (series::FamilySet &set : kind->declare()) {
+            for (const series::Family &family : set.families()) {
+                use(family.description());
+            }
+        }
+    }
+}
 
 }  // namespace
 
@@ -131,6 +143,7 @@ std::vector<Health> health_of(const std::vector<std::unique_ptr<Probe>> &probes)
                 health = std::move(of_probe);
             }
         }
+        health.can_count = kind->counts;
         all.push_back(std::move(health));
     }
     return all;
@@ -162,6 +175,9 @@ std::vector<config::ReadBlock> setting_blocks() {
         read_profile(file.section("profile"), config);
     });
     blocks.emplace_back(sinks::read_sinks);
+    blocks.emplace_back([](config::Section &file, config::Config &config) {
+        read_histograms(file, all_histograms(), config);
+    });
     return blocks;
 }
 
@@ -212,14 +228,21 @@ bool follows_processes(const config::Config &config) {
 
 std::vector<std::string> budgeted_families() {
     std::vector<std::string> names;
-    for (const ProbeKind *const kind : kinds) {
-        for (series::FamilySet &set : kind->declare()) {
-            for (const series::Family &family : set.families()) {
-                names.push_back(family.description().name);
-            }
-        }
-    }
+    for_each_family([&](const series::Description &family) { names.push_back(family.name); });
     return names;
+}
+
+const std::vector<std::string> &all_histograms() {
+    static const std::vector<std::string> all = [] {
+        std::vector<std::string> names;
+        for_each_family([&](const series::Description &family) {
+            if (family.type == series::Type::histogram) {
+                names.push_back(family.name);
+            }
+        });
+        return names;
+    }();
+    return all;
 }
 
 }  // namespace gpusnoop::probes

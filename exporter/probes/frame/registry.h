@@ -40,7 +40,7 @@ void end_probes(std::vector<std::unique_ptr<Probe>> probes);
 [[nodiscard]] std::vector<Health> health_of(const std::vector<std::unique_ptr<Probe>> &probes);
 
 // The blocks of the configuration that probes read: their own, and the blocks of host, targets,
-// profile and sinks.
+// profile, sinks and histograms.
 [[nodiscard]] std::vector<config::ReadBlock> setting_blocks();
 
 // The shortest drain interval that any probe's settings have.
@@ -65,5 +65,8 @@ void end_probes(std::vector<std::unique_ptr<Probe>> probes);
 
 // The full names of all families, for the configuration to check `series.budgets` against.
 [[nodiscard]] std::vector<std::string> budgeted_families();
+
+// The full names of all histograms.
+[[nodiscard]] const std::vector<std::string> &all_histograms();
 
 }  // namespace gpusnoop::probes

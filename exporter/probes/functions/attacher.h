@@ -2,6 +2,7 @@
 // the files that discovery finds.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,10 @@
 #include "exporter/symbols/elf/debug_file.h"
 
 namespace gpusnoop::probes {
+
+// The reasons that failed() is given, by itself and by discovery.
+inline constexpr std::array<std::string_view, 6> func_failures = {
+    "open", "slow", "elf", "no_symbols", "no_probe", "attach"};
 
 // Used by discovery's thread. What it refers to must outlive it.
 class FunctionsAttacher final : public discovery::Attacher {

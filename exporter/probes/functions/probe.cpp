@@ -65,7 +65,7 @@ public:
         : setup_(setup_of(config, std::move(features), std::move(tracing))),
           costs_(std::move(costs)),
           reporter_(config, std::move(sinks)),
-          aggregator_({.budget = budget_of(config.series),
+          aggregator_({.budget = budget_of(config),
                        .pid_label = config.labels.pid,
                        .retention = config.series.retention,
                        .on_slow_call = reporter_.on_slow_call(),
@@ -241,6 +241,14 @@ constinit const ProbeKind functions_kind = {
     .attach = attach_of<FunctionsConfig>,
     .drain_interval = drain_interval_of<FunctionsConfig>,
     .declare = declare_function_families,
+    .counts = {.entries = true,
+               .in_flight = true,
+               .stale = true,
+               .unmatched = true,
+               .deaths = true,
+               .lost = lost_for({LOST_ring_full, LOST_throttled, LOST_no_state, LOST_process_table,
+                                 LOST_too_deep}),
+               .attach_failures = func_failures},
     .trace = &trace::functions_trace,
 };
 

@@ -107,6 +107,10 @@ constinit const ProbeKind host_block_kind = {
     .follows_processes = is_enabled<HostBlockConfig>,
     .kernel_needs = block_needs,
     .declare = declare_families<make_host_block_families>,
+    .counts = {.entries = true,
+               .in_flight = true,
+               .stale = true,
+               .lost = lost_for({LOST_ring_full, LOST_process_table, LOST_table_full})},
     .named_traces = block_traces,
 };
 

@@ -81,6 +81,10 @@ constinit const ProbeKind host_irq_kind = {
     .follows_processes = is_enabled<HostIrqConfig>,
     .kernel_needs = irq_needs,
     .declare = declare_families<make_host_irq_families>,
+    .counts = {.entries = true,
+               .in_flight = true,
+               .stale = true,
+               .lost = lost_for({LOST_process_table, LOST_table_full})},
 };
 
 }  // namespace gpusnoop::probes

@@ -122,6 +122,9 @@ constinit const ProbeKind host_kvm_kind = {
     .follows_processes = is_enabled<HostKvmConfig>,
     .kernel_needs = kvm_needs,
     .declare = declare_families<make_host_kvm_families>,
+    .counts = {.entries = true,
+               .in_flight = true,
+               .lost = lost_for({LOST_ring_full, LOST_process_table, LOST_table_full})},
     .named_traces = kvm_traces,
 };
 

@@ -140,6 +140,8 @@ constinit const ProbeKind host_life_kind = {
     .follows_processes = is_enabled<HostLifeConfig>,
     .kernel_needs = life_needs,
     .declare = declare_families<make_host_life_families>,
+    .counts = {.entries = true,
+               .lost = lost_for({LOST_ring_full, LOST_process_table, LOST_table_full})},
     .named_traces = life_traces,
 };
 

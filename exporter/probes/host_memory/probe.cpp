@@ -114,6 +114,10 @@ constinit const ProbeKind host_memory_kind = {
     .follows_processes = is_enabled<HostMemoryConfig>,
     .kernel_needs = memory_needs,
     .declare = declare_families<make_host_memory_families>,
+    .counts = {.entries = true,
+               .in_flight = true,
+               .stale = true,
+               .lost = lost_for({LOST_no_state, LOST_process_table, LOST_table_full})},
 };
 
 }  // namespace gpusnoop::probes

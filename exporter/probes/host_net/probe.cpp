@@ -42,7 +42,7 @@ public:
         : HostProbe("host_net", config, std::move(targets)),
           settings_(config.of<HostNetConfig>()),
           retention_(config.series.retention),
-          budget_(budget_of(config.series)),
+          budget_(budget_of(config)),
           pid_label_(config.labels.pid),
           cgroups_(config.of<HostConfig>().cgroup_path, config.discovery.rescan_interval),
           trace_(std::move(trace)) {}
@@ -237,6 +237,11 @@ constinit const ProbeKind host_net_kind = {
     .follows_processes = is_enabled<HostNetConfig>,
     .kernel_needs = net_needs,
     .declare = declare_families<make_host_net_families, make_host_net_page_families>,
+    .counts = {.entries = true,
+               .in_flight = true,
+               .stale = true,
+               .lost =
+                   lost_for({LOST_ring_full, LOST_no_state, LOST_process_table, LOST_table_full})},
     .named_traces = net_traces,
 };
 

@@ -84,7 +84,7 @@ public:
         : config_(config.of<HostConfig>()),
           rescan_interval_(config.discovery.rescan_interval),
           nvidia_proc_path_(config.discovery.nvidia_proc_path),
-          budget_(budget_of(config.series)),
+          budget_(budget_of(config)),
           targets_(std::move(targets)),
           aggregator_(budget_, config.series.retention) {}
 

@@ -30,7 +30,7 @@ public:
     HostTasksProbe(const config::Config &config, TargetProcessesPtr targets)
         : HostProbe("host_tasks", config, std::move(targets)),
           read_interval_(config.of<HostConfig>().read_interval),
-          budget_(budget_of(config.series)) {}
+          budget_(budget_of(config)) {}
 
 private:
     std::vector<ProbeRing> rings(host_tasks_bpf &skeleton) override {
@@ -160,6 +160,8 @@ constinit const ProbeKind host_tasks_kind = {
     .follows_processes = is_enabled<HostTasksConfig>,
     .kernel_needs = tasks_needs,
     .declare = declare_host_tasks_families,
+    .counts = {.entries = true,
+               .lost = lost_for({LOST_ring_full, LOST_process_table, LOST_table_full})},
 };
 
 }  // namespace gpusnoop::probes

@@ -9,9 +9,12 @@ LaunchGaps::LaunchGaps(series::FamilySet &set)
     : seconds_(set.histogram(
           "host_launch_gap_seconds",
           "Time in which a process submitted no work to its GPU, from the end of its last "
-          "submission or wait to the start of its next submission. `drain`: what that last call "
-          "waited for; after a wait for the device, the GPU had no work of the process during "
-          "the whole gap.",
+          "submission or wait to the start of its next submission.",
+          {{"gpu", true}}, HOST_SPAN_BOUNDS, 1e9)),
+      by_drain_(set.histogram(
+          "host_launch_gap_by_drain_seconds",
+          "The same, by what the last call before the gap waited for (`drain`): after a wait for "
+          "the device, the GPU had no work of the process during the whole gap.",
           {{"gpu", true}, {"drain", true}}, HOST_SPAN_BOUNDS, 1e9)),
       state_seconds_(set.counter("host_launch_gap_state_seconds_total",
                                  "Time in launch gaps of at least host.launch_gaps.min, by what "
@@ -40,14 +43,18 @@ void LaunchGaps::count_gaps(const KnownProcess &process, Counted &counted,
     if (gaps == 0 && added[HOST_SPAN_BUCKETS] == 0) {
         return;
     }
-    auto &slot = counted.gap_slots_[drain];
+    auto &slot = counted.drain_slots_[drain];
     if (!slot) {
         auto values = process.labels;
         values.push_back(counted.gpu_);
+        if (!counted.gap_slot_) {
+            counted.gap_slot_ = seconds_.slot(process.owner, values);
+        }
         values.emplace_back(host_drain_name(drain));
-        slot = seconds_.slot(process.owner, values);
+        slot = by_drain_.slot(process.owner, values);
     }
-    seconds_.observe_all(*slot, added);
+    seconds_.observe_all(*counted.gap_slot_, added);
+    by_drain_.observe_all(*slot, added);
 }
 
 void LaunchGaps::count_states(const KnownProcess &process, Counted &counted,

@@ -32,7 +32,8 @@ public:
         std::string gpu_;  // the label
         GapTimes times_;
         std::array<std::array<std::uint64_t, HOST_SPAN_BUCKETS>, HOST_DRAIN_COUNT> gaps_{};
-        std::array<std::optional<series::Slot>, HOST_DRAIN_COUNT> gap_slots_;
+        std::optional<series::Slot> gap_slot_;
+        std::array<std::optional<series::Slot>, HOST_DRAIN_COUNT> drain_slots_;
         std::array<std::array<std::optional<series::Slot>, HOST_GAP_STATES>, HOST_DRAIN_COUNT>
             state_slots_;
     };
@@ -47,6 +48,7 @@ private:
                       std::uint32_t drain);
 
     series::Family &seconds_;
+    series::Family &by_drain_;
     series::Family &state_seconds_;
 };
 

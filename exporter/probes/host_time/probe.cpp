@@ -270,6 +270,9 @@ constinit const ProbeKind host_time_kind = {
     .follows_processes = is_enabled<HostTimeConfig>,
     .kernel_needs = host_time_needs,
     .declare = declare_families<make_host_time_families>,
+    .counts = {.entries = true,
+               .in_flight = true,
+               .lost = lost_for({LOST_ring_full, LOST_process_table, LOST_table_full})},
     .named_traces = time_traces,
 };
 

@@ -60,7 +60,12 @@ HostWaits::HostWaits(series::FamilySet &set)
                            "Duration of each wait of a thread of a followed process for a file "
                            "or directory, by type of file system. unknown: access by name, as by "
                            "open and stat.",
-                           {{"role"}, {"filesystem", true}}, HOST_SPAN_BOUNDS, 1e9)) {}
+                           {{"role"}, {"filesystem", true}}, HOST_SPAN_BOUNDS, 1e9)),
+      file_seconds_(
+          set.counter("host_file_blocked_seconds_total",
+                      "Time in which threads of followed processes waited for files and "
+                      "directories, by type of file system, as in host_file_wait_seconds.",
+                      {{"role"}, {"filesystem", true}}, 1e9)) {}
 
 void HostWaits::count(const KnownProcess &process, Counted &counted, const WaitSum &sum) {
     counted.role_ = sum.role;
@@ -124,6 +129,7 @@ WorkerTimes::FileWaits HostWaits::count_files(const KnownProcess &process, Count
     values.emplace_back(followed_role_names.at(counted.role_));
     values.emplace_back(filesystem_name(filesystem));
     files_.observe_all(files_.slot(process.owner, values), added);
+    file_seconds_.add(file_seconds_.slot(process.owner, values), added[HOST_SPAN_BUCKETS]);
     return {.waits = times, .ns = added[HOST_SPAN_BUCKETS]};
 }
 

@@ -70,6 +70,7 @@ private:
     series::Family &blocked_;
     series::Family &latency_;
     series::Family &files_;
+    series::Family &file_seconds_;
 };
 
 }  // namespace gpusnoop::probes

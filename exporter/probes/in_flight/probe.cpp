@@ -44,7 +44,7 @@ bool is_same(const UnreturnedCall &one, const UnreturnedCall &other) {
 class InFlightProbe final : public Probe {
 public:
     explicit InFlightProbe(const config::Config &config)
-        : min_age_(config.of<InFlightConfig>().min_age), budget_(budget_of(config.series)) {}
+        : min_age_(config.of<InFlightConfig>().min_age), budget_(budget_of(config)) {}
 
     void meet(std::span<const std::unique_ptr<Probe>> all) override;
     Result<> start() override;

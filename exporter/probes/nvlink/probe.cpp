@@ -94,6 +94,12 @@ constinit const ProbeKind nvlink_kind = {
     .read = read_nvlink,
     .needs_kprobes = true,
     .declare = declare_families<make_nvlink_families>,
+    .counts = {.entries = true,
+               .in_flight = true,
+               .stale = true,
+               .unmatched = true,
+               .lost = lost_for({LOST_ring_full, LOST_no_state}),
+               .attach_failures = kernel_failures},
     .trace = &nvlink_trace,
 };
 

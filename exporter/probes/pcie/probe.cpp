@@ -140,6 +140,12 @@ constinit const ProbeKind pcie_kind = {
     .read = read_pcie,
     .needs_kprobes = true,
     .declare = declare_families<make_pcie_families>,
+    .counts = {.entries = true,
+               .in_flight = true,
+               .stale = true,
+               .unmatched = true,
+               .lost = lost_for({LOST_ring_full, LOST_no_state}),
+               .attach_failures = kernel_failures},
     .trace = &trace::pcie_trace,
 };
 

@@ -49,6 +49,14 @@ ProfileRecorder::~ProfileRecorder() {
     ::eventfd_write(stopping_.get(), 1);
 }
 
+Health ProfileRecorder::health() const {
+    Health health = probe_->health();
+    health.can_count = {.entries = true,
+                        .in_flight = true,
+                        .lost = lost_for({LOST_process_table, LOST_table_full})};
+    return health;
+}
+
 void ProfileRecorder::run(const std::stop_token &stop) {
     pollfd stopped{.fd = stopping_.get(), .events = POLLIN, .revents = 0};
     nanoseconds slice_ends = now_on(CLOCK_MONOTONIC) + slice;

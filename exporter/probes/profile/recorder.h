@@ -31,7 +31,7 @@ public:
     // functions.
     [[nodiscard]] Result<Profile> past(std::chrono::nanoseconds duration,
                                        const ProfileFilter &filter, const WorkLimit &limit);
-    [[nodiscard]] Health health() const { return probe_->health(); }
+    [[nodiscard]] Health health() const;
 
     static constexpr std::chrono::seconds slice{10};
     // The most text of frames that it keeps.

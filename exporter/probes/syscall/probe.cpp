@@ -111,6 +111,12 @@ constinit const ProbeKind syscall_kind = {
     .make = make_if_enabled<SyscallProbe, SyscallConfig>,
     .read = read_syscall,
     .declare = declare_families<make_syscall_families>,
+    .counts = {.entries = true,
+               .in_flight = true,
+               .stale = true,
+               .unmatched = true,
+               .lost =
+                   lost_for({LOST_ring_full, LOST_no_state, LOST_process_table, LOST_table_full})},
     .trace = &trace::syscall_trace,
     .named_traces = syscall_traces,
 };

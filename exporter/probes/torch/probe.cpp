@@ -142,6 +142,10 @@ constinit const ProbeKind torch_kind = {
     .read = read_torch,
     .attach = attach_of<TorchConfig>,
     .declare = declare_torch_families,
+    .counts = {.entries = true,
+               .forgotten = true,
+               .lost = lost_for({LOST_ring_full, LOST_no_state, LOST_process_table}),
+               .attach_failures = library_failures},
 };
 
 }  // namespace gpusnoop::probes

@@ -187,6 +187,7 @@ constinit const ProbeKind xid_kind = {
     .read = read_xid,
     .reads_kernel_log = xid_reads_kernel_log,
     .declare = declare_families<make_xid_families>,
+    .counts = {.entries = true, .lost = lost_for({LOST_ring_full})},
 };
 
 }  // namespace gpusnoop::probes

@@ -62,6 +62,7 @@ std::optional<Config> changed(const std::string &key, const Config &defaults) {
                                 "\":1234\"",
                                 "[all]",
                                 "[7]",
+                                "[gpusnoop_cuda_memcpy_size_bytes]",
                                 "[memory, ioctl]",
                                 "[/opt/*]",
                                 "[\"libother.so*\"]",

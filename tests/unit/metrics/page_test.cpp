@@ -109,12 +109,12 @@ TEST_CASE("only snapshots of one name are merged, and in their order") {
     }
     CHECK(text_of(snapshots) ==
           "# HELP b_total What it is.\n# TYPE b_total counter\n"
-          "b_total{function=\"0\"} 1e-09\nb_total{function=\"1\"} 1e-09\n"
+          "b_total{function=\"0\"} 0.000000001\nb_total{function=\"1\"} 0.000000001\n"
           "# HELP a_total What it is.\n# TYPE a_total counter\n"
-          "a_total{function=\"2\"} 1e-09\na_total{function=\"3\"} 1e-09\n"
-          "a_total{function=\"4\"} 1e-09\n"
+          "a_total{function=\"2\"} 0.000000001\na_total{function=\"3\"} 0.000000001\n"
+          "a_total{function=\"4\"} 0.000000001\n"
           "# HELP c_total What it is.\n# TYPE c_total counter\n"
-          "c_total{function=\"5\"} 1e-09\n");
+          "c_total{function=\"5\"} 0.000000001\n");
     CHECK(text_of({}).empty());
 }
 

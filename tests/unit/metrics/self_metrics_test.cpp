@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <initializer_list>
+#include <set>
 #include <sstream>
 #include <string>
 
 #include "exporter/ebpf/counters.h"
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/reference.h"
+#include "exporter/probes/frame/histogram_settings.h"
+#include "exporter/probes/frame/own_counts.h"
+#include "exporter/probes/frame/registry.h"
+#include "exporter/series/family.h"
 
 using namespace gpusnoop;
 
@@ -70,6 +75,10 @@ TEST_CASE("the account of a probe is on the page, reason by reason") {
     account.lost[LOST_throttled] = 3;
     account.deaths[DEATH_SIGTRAP] = 2;
     auto probe = probe_with(account);
+    probe.can_count = {.entries = true,
+                       .in_flight = true,
+                       .deaths = true,
+                       .lost = probes::lost_for({LOST_ring_full, LOST_throttled})};
     probe.undecodable = 2;
     probe.skipped = 5;
     probe.forgotten = 6;
@@ -98,17 +107,28 @@ TEST_CASE("the account of a probe is on the page, reason by reason") {
         has_line(text, "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"forgotten\"} 6"));
     CHECK(has_line(text, "gpusnoop_probe_attach_failures_total{probe=\"cuda\",reason=\"elf\"} 1"));
     CHECK(text.find("probe_runs_total") == std::string::npos);  // the kernel does not count them
+    // What it cannot have is not there; what it has against all expectation is.
+    CHECK(text.find("reason=\"fault\"") == std::string::npos);
+    CHECK(text.find("probe_stale_calls_total") == std::string::npos);
+    CHECK(text.find("reason=\"slow\"") == std::string::npos);
+    probe.account.lost[LOST_fault] = 1;
+    probe.account.stale = 8;
+    const std::string unexpected = "\n" + metrics::to_text(metrics::probe_families({probe}));
+    CHECK(has_line(unexpected,
+                   "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"fault\"} 1"));
+    CHECK(has_line(unexpected, "gpusnoop_probe_stale_calls_total{probe=\"cuda\"} 8"));
     probe.runs = 9;
     const std::string counted = "\n" + metrics::to_text(metrics::probe_families({probe}));
     CHECK(has_line(counted, "gpusnoop_probe_runs_total{probe=\"cuda\"} 9"));
 }
 
-TEST_CASE("each probe is in one state, and a disabled probe has no other number") {
+TEST_CASE("each probe is in one state, and only one that is up has counts of 0") {
     using probes::ProbeState;
     std::vector<probes::Health> all;
     for (const ProbeState state :
          {ProbeState::up, ProbeState::unsupported, ProbeState::failed, ProbeState::disabled}) {
         all.push_back(probe_with({}));
+        all.back().can_count = {.entries = true, .attach_failures = probes::library_failures};
         all.back().name = "is_" + std::string(to_string(state));
         all.back().state = state;
     }
@@ -117,12 +137,16 @@ TEST_CASE("each probe is in one state, and a disabled probe has no other number"
         const std::string name = "is_" + std::string(probe);
         for (const auto &state : probes::probe_state_names) {
             CHECK(has_line(text, "gpusnoop_probe_state{probe=\"" + name + "\",state=\"" +
-                                     std::string(state) + "\"} " + (state == probe ? "1" : "0")));
+                                     std::string(state) + "\"} 1") == (state == probe));
         }
         CHECK(has_line(text, "gpusnoop_probe_up{probe=\"" + name + "\"} " +
                                  (probe == "up" ? "1" : "0")) == (probe != "disabled"));
-        CHECK((text.find("gpusnoop_probe_entries_total{probe=\"" + name) != std::string::npos) ==
-              (probe != "disabled"));
+        // One that cannot run counts nothing.
+        for (const std::string family :
+             {"entries_total", "events_lost_total", "attach_failures_total"}) {
+            CHECK((text.find("gpusnoop_probe_" + family + "{probe=\"" + name) !=
+                   std::string::npos) == (probe == "up"));
+        }
     }
 }
 
@@ -136,6 +160,39 @@ TEST_CASE("the page says how the last reading of the configuration went, and whe
     const std::string bad = text({.successful = false, .last_success = 1'700'000'000.5});
     CHECK(has_line(bad, "gpusnoop_config_last_reload_successful 0"));
     CHECK(has_line(bad, "gpusnoop_config_last_reload_success_timestamp_seconds 1700000000.5"));
+}
+
+TEST_CASE("only families with label sets, and those that were folded, are counted") {
+    series::Family empty({.name = "a_total", .help = "A.", .labels = {{"comm"}}}, 10);
+    series::Family one({.name = "b_total", .help = "B.", .labels = {{"comm"}}}, 10);
+    (void)one.slot(1, {"x"});
+    CHECK(metrics::to_text(metrics::series_families({empty.snapshot(), one.snapshot()},
+                                                    {{"a_total", 0}, {"b_total", 0}})) ==
+          "# HELP gpusnoop_series Current number of label sets in each metric family on the page.\n"
+          "# TYPE gpusnoop_series gauge\n"
+          "gpusnoop_series{metric=\"b_total\"} 1\n");
+    const std::string folded = "\n" + metrics::to_text(metrics::series_families(
+                                          {one.snapshot()}, {{"a_total", 0}, {"b_total", 3}}));
+    CHECK(has_line(folded, "gpusnoop_series_folded_total{metric=\"b_total\"} 3"));
+    CHECK(folded.find("a_total") == std::string::npos);
+}
+
+TEST_CASE("the reference says which histograms are off by default") {
+    std::istringstream lines(metrics::metrics_reference());
+    std::set<std::string> on;
+    std::size_t histograms = 0;
+    for (std::string line; std::getline(lines, line);) {
+        const bool is_histogram = line.find("` | histogram | ") != std::string::npos;
+        const bool is_off = line.find(" Off by default. |") != std::string::npos;
+        CHECK((is_histogram || !is_off));
+        histograms += is_histogram ? 1 : 0;
+        if (is_histogram && !is_off) {
+            on.insert(line.substr(3, line.find('`', 3) - 3));
+        }
+    }
+    const auto names = probes::HistogramsConfig().names;
+    CHECK(on == std::set<std::string>(names.begin(), names.end()));
+    CHECK(histograms == probes::all_histograms().size());
 }
 
 TEST_CASE("the reference names every family once, with its labels") {

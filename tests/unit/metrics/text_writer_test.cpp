@@ -177,8 +177,15 @@ TEST_CASE("numbers are the shortest that read as the same") {
              {1'000'000, "1000000"},
              {9007199254740992.0, "9007199254740992"},
              {1e22, "1e+22"},
+             {18446744073709551616.0, "18446744073709551616"},
              {0.1, "0.1"},
-             {1e-9, "1e-09"},
+             {0.0005, "0.0005"},
+             {0.00025, "0.00025"},
+             {-0.000001, "-0.000001"},
+             {1e-9, "0.000000001"},
+             {1e-10, "1e-10"},
+             {1.25e-7, "0.000000125"},
+             {1234567890123.5, "1234567890123.5"},
              {0.30000000000000004, "0.30000000000000004"},
              {std::numeric_limits<double>::infinity(), "+Inf"},
              {-std::numeric_limits<double>::infinity(), "-Inf"},
@@ -218,7 +225,7 @@ TEST_CASE("OpenMetrics names types and units in its own way") {
           "# HELP c_bytes_per_second Help.\n# TYPE c_bytes_per_second histogram\n"
           "# UNIT c_bytes_per_second bytes_per_second\n"
           "c_bytes_per_second_bucket{f=\"x\",le=\"1.0\"} 1\n"
-          "c_bytes_per_second_bucket{f=\"x\",le=\"5e-07\"} 2\n"
+          "c_bytes_per_second_bucket{f=\"x\",le=\"0.0000005\"} 2\n"
           "c_bytes_per_second_bucket{f=\"x\",le=\"+Inf\"} 3\n"
           "c_bytes_per_second_sum{f=\"x\"} 2.5\nc_bytes_per_second_count{f=\"x\"} 3\n"
           "# HELP seconds Help.\n# TYPE seconds unknown\nseconds 0\n"

@@ -109,12 +109,6 @@ TEST_CASE("handles are bounded, and those of removed owners are used again") {
     CHECK(last < 262'200);
     family.remove(1);
     CHECK(page_of(family) == Page{{other, 999 * 19 + 269'999}});
-
-    Family nothing(calls(), 0);
-    nothing.add(nothing.slot(1, {"a"}), 1);
-    nothing.rebalance();
-    CHECK(nothing.candidates() == 0);
-    CHECK(page_of(nothing) == Page{{other, 1}});
 }
 
 TEST_CASE("other does not leave with who asked for it by name") {

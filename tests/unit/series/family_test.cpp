@@ -1,7 +1,10 @@
 #include "exporter/series/family.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "exporter/metrics/page.h"
 
@@ -29,6 +32,27 @@ TEST_CASE("a label set has one place, whoever asks for it") {
     REQUIRE(snapshot.labels.size() == 2);
     CHECK(*snapshot.labels[0] == series::LabelValues{"a", "x"});
     CHECK(snapshot.values == std::vector<std::uint64_t>{7, 3});
+}
+
+TEST_CASE("a family without a budget is off: it takes everything and shows nothing") {
+    series::Description description = counter_of({{"comm"}, {"kind", true}});
+    description.type = series::Type::histogram;
+    description.bounds = {1, 2};
+    Family family(std::move(description), 0);
+    const auto slot = family.slot(1, {"a", "x"});
+    family.observe(slot, 2);
+    family.observe_all(family.slot(2, {"b", "x"}), std::vector<std::uint64_t>{1, 2, 3, 4});
+    family.set_exemplar(slot, {});
+    family.rebalance();
+    family.remove(1);
+    family.remove_if([](const series::LabelValues &) { return true; });
+    family.observe(slot, 2);
+    CHECK(family.size() == 0);
+    CHECK(family.folded() == 0);
+    const auto snapshot = family.snapshot();
+    CHECK(snapshot.labels.empty());
+    CHECK(snapshot.values.empty());
+    CHECK(metrics::write_page(metrics::Format::text, {snapshot}, {}).empty());
 }
 
 TEST_CASE("single label sets can leave, and come again at 0") {
@@ -131,7 +155,7 @@ TEST_CASE("a histogram's bucket holds values up to and with its bound") {
     const std::string text = metrics::write_page(metrics::Format::text, {snapshot}, {});
     CHECK(text ==
           "# HELP seconds Time.\n# TYPE seconds histogram\n"
-          "seconds_bucket{op=\"x\",le=\"1e-06\"} 2\nseconds_bucket{op=\"x\",le=\"0.001\"} 4\n"
+          "seconds_bucket{op=\"x\",le=\"0.000001\"} 2\nseconds_bucket{op=\"x\",le=\"0.001\"} 4\n"
           "seconds_bucket{op=\"x\",le=\"+Inf\"} 5\n"
           "seconds_sum{op=\"x\"} 5.001002001\nseconds_count{op=\"x\"} 5\n");
 }

@@ -66,8 +66,8 @@ def watch(exporter, program, age):
             gaps["stream", state] = gaps.get(("stream", state), 0) + idle
         for drain, number in NUMBER.items():
             long = (minute.long + (1 if idle else 0)) if drain == "stream" else 0
-            exporter.count("gpusnoop_host_launch_gap_seconds_bucket", {**own, "drain": drain, "le": "1"}, number)
-            exporter.count("gpusnoop_host_launch_gap_seconds_count", {**own, "drain": drain}, number + long)
+            exporter.count("gpusnoop_host_launch_gap_seconds_bucket", {**own, "le": "1"}, number)
+            exporter.count("gpusnoop_host_launch_gap_seconds_count", own, number + long)
         for (drain, in_state), seconds in gaps.items():
             exporter.count("gpusnoop_host_launch_gap_state_seconds_total", {**own, "drain": drain, "state": in_state}, seconds)
         cells = minute.cells

@@ -203,8 +203,7 @@ class World:
         blocked = dict.fromkeys(("cuda", "functions"), 0)
         for probe in PROBES:
             state = node.states.get(probe, "up")
-            for one in ("up", "unsupported", "failed", "disabled"):
-                put(seen, "gpusnoop_probe_state", {**target, "probe": probe, "state": one}, int(one == state))
+            put(seen, "gpusnoop_probe_state", {**target, "probe": probe, "state": state}, 1)
         for gpu in node.gpus:
             put(seen, "gpusnoop_gpu_info", {**target, "gpu": gpu, "uuid": node.uuid(gpu), "name": "NVIDIA H100"}, 1)
             if node.host:

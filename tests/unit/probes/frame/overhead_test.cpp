@@ -222,10 +222,10 @@ TEST_CASE("each process has its own limit, and each program of it the same") {
 TEST_CASE("what a probe costs on this machine is on the page, by mode and part") {
     const std::string text = metrics::to_text(
         {metrics::cost_family({{ebpf::AttachMode::multi, {1'500, 9'000, 1'200, 600, 700}}})});
-    CHECK(text.find(R"(gpusnoop_probe_cost_seconds{mode="multi",part="entry"} 1.5e-06)") !=
+    CHECK(text.find(R"(gpusnoop_probe_cost_seconds{mode="multi",part="entry"} 0.0000015)") !=
           std::string::npos);
-    CHECK(text.find(R"(gpusnoop_probe_cost_seconds{mode="multi",part="stepped_entry"} 9e-06)") !=
+    CHECK(text.find(R"(gpusnoop_probe_cost_seconds{mode="multi",part="stepped_entry"} 0.000009)") !=
           std::string::npos);
-    CHECK(text.find(R"(gpusnoop_probe_cost_seconds{mode="multi",part="stack"} 7e-07)") !=
+    CHECK(text.find(R"(gpusnoop_probe_cost_seconds{mode="multi",part="stack"} 0.0000007)") !=
           std::string::npos);
 }

@@ -210,6 +210,7 @@ TEST_CASE("launch gaps are counted once, by what came before them and by state")
           std::map<Values, std::uint64_t>{{{"p7", "unknown", "device", "pipe"}, 500},
                                           {{"p7", "unknown", "device", "cuda_call"}, 200}});
     CHECK(bench.shown("launch_gap_seconds").size() == 1);
+    CHECK(bench.shown("launch_gap_by_drain_seconds").size() == 1);
 
     // The thread has ended, another one goes on.
     auto other = thread(2, 10);
@@ -220,7 +221,8 @@ TEST_CASE("launch gaps are counted once, by what came before them and by state")
     bench.aggregator.on_reading(next);
     CHECK(bench.shown("launch_gap_state_seconds_total").at({"p7", "unknown", "device", "pipe"}) ==
           500);
-    CHECK(bench.shown("launch_gap_seconds").size() == 2);
+    CHECK(bench.shown("launch_gap_by_drain_seconds").size() == 2);
+    CHECK(bench.shown("launch_gap_seconds").size() == 1);
 }
 
 TEST_CASE("gaps and running time are counted by the GPU of the device, once it is known") {
