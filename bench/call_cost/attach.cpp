@@ -22,7 +22,7 @@ Result<ebpf::UprobeSet> attach_to(const Library &library, const std::vector<std:
     for (const auto &place : *places) {
         points.push_back({place.file_offset, 0, entry_only});
     }
-    return ebpf::UprobeSet::attach(programs, library.found().file.get(), points);
+    return ebpf::UprobeSet::attach(programs, {library.found().file.get()}, points);
 }
 
 }  // namespace gpusnoop::bench

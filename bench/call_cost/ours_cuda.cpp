@@ -39,7 +39,7 @@ TracingResult trace_with_cuda(ebpf::AttachMode mode, CudaOptions options, const 
             return !probes::function_of(launch.cookie)->is_driver();
         });
         auto counting =
-            cuda.attach_counting(library.found().file.get(), std::move(launches), std::nullopt);
+            cuda.attach_counting({library.found().file.get()}, std::move(launches), std::nullopt);
         if (!counting) {
             return tl::unexpected(counting.error());
         }

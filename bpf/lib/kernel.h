@@ -50,8 +50,27 @@ struct timespec64 {
 	long tv_nsec;
 };
 
+struct rb_node {
+	unsigned long __rb_parent_color; /* the parent's address, and two bits */
+	struct rb_node *rb_right;
+	struct rb_node *rb_left;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
+struct rb_root_cached {
+	struct rb_root rb_root;
+};
+
+struct address_space {
+	struct rb_root_cached i_mmap; /* of vm_area_struct: who maps the file */
+};
+
 struct inode {
 	__u16 i_mode;
+	struct address_space *i_mapping;
 	unsigned long i_ino;
 	__u32 i_generation;
 	__s64 i_size;
@@ -100,6 +119,25 @@ typedef struct {
 	__s64 counter;
 } atomic64_t;
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct rw_semaphore {
+	atomic64_t count; /* readers, and whether a writer has it or somebody waits */
+	atomic64_t owner; /* the address of a task, and some bits */
+};
+
+struct rwbase_rt {
+	atomic_t readers;
+};
+
+struct rw_semaphore___rt { /* kernels with CONFIG_PREEMPT_RT */
+	struct rwbase_rt rwbase;
+};
+
+struct task_struct;
+
 struct percpu_counter {
 	__s64 count; /* but for what CPUs have not added to it yet */
 };
@@ -112,6 +150,8 @@ struct mm_struct {
 	unsigned long env_start;
 	struct file *exe_file;
 	struct uprobes_state uprobes_state;
+	struct rw_semaphore mmap_lock;
+	struct task_struct *owner;	   /* kernels with CONFIG_MEMCG */
 	struct percpu_counter rss_stat[4]; /* pages: of files, anonymous, swapped out, shared */
 	unsigned long locked_vm;	   /* pages */
 	atomic64_t pinned_vm;		   /* pages */
@@ -131,12 +171,12 @@ struct vm_area_struct {
 	unsigned long vm_end;
 	unsigned long vm_pgoff;
 	unsigned long vm_flags;
+	struct mm_struct *vm_mm;
 	struct file *vm_file;
+	struct {
+		struct rb_node rb;
+	} shared; /* in the tree of the file's address_space */
 };
-
-typedef struct {
-	int counter;
-} atomic_t;
 
 struct task_io_accounting {
 	__u64 read_bytes;

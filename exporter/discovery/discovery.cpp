@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "exporter/base/log.h"
+#include "exporter/ebpf/mapper_locks.h"
 
 namespace gpusnoop::discovery {
 
@@ -56,6 +57,7 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
     discovery->kernel_.mappings =
         std::make_unique<processes::MappingReader>(*discovery->kernel_.list);
     discovery->kernel_.grace_period = ebpf::GracePeriod::open();
+    ebpf::prepare_mapper_locks();
     discovery->named_ =
         std::make_unique<NamedFiles>(*discovery->kernel_.list, *discovery->kernel_.mappings);
     const Fd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));

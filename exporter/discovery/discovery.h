@@ -150,6 +150,7 @@ private:
         bool awaits_turn = false;           // `next` is to be opened when others had their turn
         Clock::time_point not_before{};     // the next try is not earlier
         std::uint32_t failed_for = 0;       // the only process that must wait; 0: all
+        int looks_at_locks = 0;             // in a row that found a lock, see discovery_locked.cpp
 
         [[nodiscard]] bool is_attached() const { return static_cast<bool>(file); }
     };
@@ -195,6 +196,12 @@ private:
     bool end_release(std::uint32_t tgid, std::string_view reason);  // false: it was not released
     void end_old_releases();
 
+    // discovery_locked.cpp: files that cannot be attached to yet.
+    [[nodiscard]] bool must_wait_for(const FileId &id);
+    [[nodiscard]] bool is_locked(const Key &key, Known &known, const ebpf::Mapping &mapping);
+    void await_unlock(const Key &key, Known &known, const ebpf::Mapping &mapping,
+                      const Error &error);
+
     // discovery_files.cpp: open each file and offer it.
     void forget_changed();
     void let_go(const Key &key, Known &known);
@@ -217,7 +224,6 @@ private:
                                    const Library &library);
     void offer(const Key &key, Known &known, const processes::FileOpener::Opening &opening,
                processes::MappedFile file);
-    [[nodiscard]] bool must_wait_for(const FileId &id);
     void settle(Known &known, const ebpf::Mapping &mapping);
     void count_slow_files();
     void note_unreadable();

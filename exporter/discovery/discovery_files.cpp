@@ -86,11 +86,6 @@ void Discovery::let_go(const Key &key, Known &known) {
     known.settled = known.is_due = false;
 }
 
-bool Discovery::must_wait_for(const FileId &id) {
-    // Any attacher counts: all share the kernel's breakpoints.
-    return std::ranges::any_of(attachers_, [&](Attacher *one) { return one->must_wait_for(id); });
-}
-
 void Discovery::consider(const ebpf::Mapping &mapping, Attacher &attacher, Known &known) {
     known.idle_rescans = 0;
     known.used_at = Clock::now();
@@ -158,6 +153,9 @@ Result<std::string> Discovery::path_of(const ebpf::Mapping &mapping, const Known
 void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known) {
     if (must_wait_for(mapping.file)) {
         postpone(key, known, mapping, before_next_wait);
+        return;
+    }
+    if (is_locked(key, known, mapping)) {
         return;
     }
     if (Clock::now() >= openings_.turn_until) {
@@ -363,7 +361,15 @@ void Discovery::offer(const Key &key, Known &known, const processes::FileOpener:
         postpone(key, known, mapping, before_next_wait);
         return;
     }
+    if (is_locked(key, known, mapping)) {
+        return;
+    }
+    known.looks_at_locks = 0;
     const auto attached = attacher.attach(library);
+    if (!attached && attached.error().code == EAGAIN) {
+        await_unlock(key, known, mapping, attached.error());  // locked since the question above
+        return;
+    }
     found_.settled(attacher, library);
     if (std::exchange(known.is_slow, false)) {
         count_slow_files();

@@ -8,6 +8,7 @@
 
 #include "exporter/discovery/discovery.h"
 #include "exporter/discovery/host_mounts.h"
+#include "exporter/ebpf/mapper_locks.h"
 
 namespace gpusnoop::discovery {
 
@@ -68,6 +69,9 @@ void Discovery::forget_unused() {
         auto &[key, known] = entry;
         if (known.idle_rescans < rescans_before_letting_go || kept.contains(key)) {
             return false;
+        }
+        if (known.is_attached() && ebpf::process_that_locks(key.second, 1)) {
+            return false;  // that process cannot be listed, and maps it
         }
         found_.forget(*key.first, key.second);
         if (known.opening) {

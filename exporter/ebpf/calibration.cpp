@@ -100,7 +100,7 @@ Result<std::unique_ptr<Attached>> attach(AttachMode mode, bool sees_returns) {
                           .cookie = entry_only ? CALIBRATION_ENTRY_ONLY : 0,
                           .entry_only = entry_only});
     }
-    auto probes = UprobeSet::attach(calls, exe.get(), points);
+    auto probes = UprobeSet::attach(calls, {exe.get()}, points);
     if (!probes) {
         return tl::unexpected(probes.error());
     }

@@ -5,6 +5,9 @@
 #include <system_error>
 #include <utility>
 
+#include "exporter/ebpf/handover.h"
+#include "exporter/ebpf/mapper_locks.h"
+
 namespace gpusnoop::ebpf {
 
 namespace {
@@ -13,6 +16,9 @@ constexpr std::size_t max_threads = 16;
 // In this pause, a thread that waits for the kernel's lock can attach to all functions of a
 // library.
 constexpr std::chrono::milliseconds pause_between_perf_events{30};
+// Until a file is looked at again that a process keeps from being detached from.
+constexpr std::chrono::milliseconds before_next_look{200};
+constexpr std::chrono::milliseconds before_last_look{10};
 
 }  // namespace
 
@@ -57,10 +63,43 @@ bool Detacher::has_thread() {
     return true;
 }
 
-// An entry that has a link to close.
+// An entry that has a link to close, and whose file no thread looks at and no process locks.
 Detacher::Entries::iterator Detacher::next() {
-    return std::ranges::find_if(entries_,
-                                [](const Entry &entry) { return !entry.job.probes.is_empty(); });
+    const auto now = Clock::now();
+    return std::ranges::find_if(entries_, [&](const Entry &entry) {
+        return !entry.job.probes.is_empty() && !entry.is_looked_at && entry.not_before <= now;
+    });
+}
+
+// An entry to close a link of, if it can be closed now. Unlocks meanwhile.
+Detacher::Entries::iterator Detacher::take_next(std::unique_lock<std::mutex> &lock) {
+    auto entry = next();
+    if (entry == entries_.end()) {
+        return entry;
+    }
+    entry->is_looked_at = true;
+    const FileId file = entry->job.file;
+    lock.unlock();
+    const bool is_locked = !are_links_handed_over() && process_that_locks(file).has_value();
+    lock.lock();
+    // It may have been taken back.
+    entry = std::ranges::find_if(entries_, [&](const Entry &one) {
+        return one.is_looked_at && one.job.file == file && !one.job.probes.is_empty();
+    });
+    if (entry == entries_.end()) {
+        return entry;
+    }
+    entry->is_looked_at = false;
+    if (is_locked) {
+        entry->not_before = Clock::now() + before_next_look;
+        return entries_.end();
+    }
+    return entry;
+}
+
+bool Detacher::is_done() const {
+    return std::ranges::all_of(entries_,
+                               [](const Entry &entry) { return entry.job.probes.is_empty(); });
 }
 
 // The last round, too, runs until no link is left.
@@ -69,11 +108,21 @@ void Detacher::work(const std::stop_token &stop) {
     const auto has_work = [this] { return next() != entries_.end(); };
     while (true) {
         idle_++;
-        changed_.wait(lock, stop, has_work);
+        if (is_done()) {
+            changed_.wait(lock, stop, has_work);
+        } else if (stop.stop_requested()) {
+            changed_.wait_for(lock, before_last_look, has_work);
+        } else {
+            // A process may unlock its mappings, which nothing here is told of.
+            changed_.wait_for(lock, stop, before_next_look, has_work);
+        }
         idle_--;
-        const auto entry = next();
+        if (is_done() && stop.stop_requested()) {
+            return;
+        }
+        const auto entry = take_next(lock);
         if (entry == entries_.end()) {
-            return;  // only when asked to stop
+            continue;
         }
         Fd link = entry->job.probes.take_link();
         entry->has_begun = true;

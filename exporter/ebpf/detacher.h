@@ -1,6 +1,7 @@
 // Detaches in the background: detaching is slow, and attaching must not wait for it.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
@@ -19,7 +20,8 @@ namespace gpusnoop::ebpf {
 // Closing a link waits until no CPU can still run its program: a twentieth of a second or more for
 // each link. Links of session and multi probes wait in parallel, so there are several threads. Perf
 // events wait one by one, under a kernel lock that attaching a perf event takes, too. So they have
-// one thread, which pauses between two.
+// one thread, which pauses between two. A file that a process maps which keeps its mappings locked
+// is detached from when the process has unlocked them (mapper_locks.h).
 class Detacher {
 public:
     explicit Detacher(AttachMode mode) : mode_(mode) {}
@@ -48,16 +50,22 @@ public:
     [[nodiscard]] bool must_wait_for(const FileId &file);
 
 private:
+    using Clock = std::chrono::steady_clock;
     struct Entry {
         Job job;
-        std::size_t closing = 0;  // links that threads are closing at this moment
+        // A process that maps the file keeps its mappings locked: the kernel would wait for it.
+        Clock::time_point not_before{};
+        bool is_looked_at = false;  // by a thread, for such a process
+        std::size_t closing = 0;    // links that threads are closing at this moment
         bool has_begun = false;
     };
     using Entries = std::list<Entry>;
 
     [[nodiscard]] bool has_thread();
     void work(const std::stop_token &stop);
+    [[nodiscard]] bool is_done() const;
     [[nodiscard]] Entries::iterator next();
+    [[nodiscard]] Entries::iterator take_next(std::unique_lock<std::mutex> &lock);
     [[nodiscard]] bool can_be_taken_back(const Entry &entry) const;
 
     AttachMode mode_;

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -69,6 +70,8 @@ private:
     std::array<char, 40> text_{};
     std::size_t length_ = 0;
 };
+
+std::atomic<bool> are_all_handed_over = false;
 
 enum class Kind { closed, other, bpf, perf_event };
 
@@ -216,6 +219,7 @@ void hand_over(Share share) {
         ::waitpid(child, nullptr, 0);
         return;
     }
+    are_all_handed_over = are_all_handed_over || share == Share::all;
     // It stays open until this process ends: that is how the child sees its end.
     (void)parent_end.release();
     log::info(share == Share::all ? "a helper process detaches the remaining probes"
@@ -224,6 +228,10 @@ void hand_over(Share share) {
 }
 
 }  // namespace
+
+bool are_links_handed_over() {
+    return are_all_handed_over;
+}
 
 void hand_over_perf_events(std::size_t at_least) {
     std::size_t events = 0;

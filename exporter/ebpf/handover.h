@@ -17,6 +17,10 @@ namespace gpusnoop::ebpf {
 // before the first is closed.
 void hand_over_perf_events(std::size_t at_least = 4);
 
+// Whether a child process has inherited all links: then closing one takes this process no time, and
+// detaches from nothing.
+[[nodiscard]] bool are_links_handed_over();
+
 // Code that detaches during its lifetime has `patience` to finish. Links that are left then are
 // inherited by a child process, which detaches them after this process has ended. So closing them
 // takes this process no more time. If the child is killed, the kernel detaches them.

@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "bpf/lib/cost.h"
+#include "exporter/ebpf/mapper_locks.h"
 #include "exporter/system/capabilities.h"
 #include "exporter/system/priority.h"
 
@@ -202,9 +203,12 @@ Fd UprobeSet::take_link() {
 Result<> UprobeSet::link_together(const bpf_program *program, AttachMode mode, const Target &target,
                                   std::span<const AttachPoint> points, bool at_return,
                                   std::vector<std::uint64_t> &refused) {
+    if (auto free = check_mapper_locks(target.file.id); !free) {
+        return free;
+    }
     auto link = link_multi(
         program, mode == AttachMode::session ? uprobe_session_type : uprobe_multi_type,
-        target.file_fd, target.only_tgid, points, at_return ? BPF_F_UPROBE_MULTI_RETURN : 0);
+        target.file.fd, target.only_tgid, points, at_return ? BPF_F_UPROBE_MULTI_RETURN : 0);
     if (link) {
         links_.push_back({.link = std::move(*link)});
         target.on_link();
@@ -241,8 +245,11 @@ Result<> UprobeSet::link_each(const bpf_program *program, const Target &target,
         if (kept.contains({program, point.file_offset})) {
             continue;
         }
+        if (auto free = check_mapper_locks(target.file.id); !free) {
+            return free;
+        }
         auto link =
-            link_perf(*uprobes, program, target.file_fd, target.only_tgid, point, at_return);
+            link_perf(*uprobes, program, target.file.fd, target.only_tgid, point, at_return);
         if (link) {
             links_.push_back({std::move(*link), point.file_offset, program});
             target.on_link();
@@ -275,13 +282,13 @@ Result<> UprobeSet::link_all(const bpf_program *program, AttachMode mode, const 
                : link_together(program, mode, target, wanted, at_return, refused);
 }
 
-Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, int file_fd,
+Result<UprobeSet> UprobeSet::attach(const CallPrograms &programs, const ProbedFile &file,
                                     const std::vector<AttachPoint> &points,
                                     const std::vector<AttachPoint> &exits, UprobeSet kept,
                                     std::function<void()> on_link) {
     // The kernel waits several times for each point, and calls are lost until the last has a probe.
     const Preferred preferred(counting_niceness);
-    const Target target{file_fd, programs.only_tgid, std::move(on_link)};
+    const Target target{file, programs.only_tgid, std::move(on_link)};
     UprobeSet set = std::move(kept);
     const bool is_perf = programs.mode == AttachMode::perf;
     if (!is_perf && !set.is_empty()) {

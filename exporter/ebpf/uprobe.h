@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exporter/base/fd.h"
+#include "exporter/base/file_id.h"
 #include "exporter/base/result.h"
 
 struct bpf_program;
@@ -60,22 +61,31 @@ struct Refused {
     std::vector<std::uint64_t> exits;
 };
 
+// A file to attach to, opened once.
+struct ProbedFile {
+    int fd;
+    // What the kernel attaches to; without its address, attaching waits for each process that maps
+    // the file (mapper_locks.h).
+    FileId id = {};
+};
+
 // Attached functions of one file. Detaches when destroyed, or when the process ends in any way.
 class UprobeSet {
 public:
     UprobeSet();  // attached to nothing
 
     // Attaches to all points except the refused ones. If the kernel refuses an exit, or on any
-    // other failure, attaches to no point. `file_fd` is the library, opened once; it need not stay
-    // open. The failure's code is the kernel's errno: EACCES and EPERM mean a missing capability.
+    // other failure, attaches to no point. The file need not stay open. The failure's code is the
+    // kernel's errno: EACCES and EPERM mean a missing capability. EAGAIN: a process that maps the
+    // file keeps its mappings locked.
     // `exits` are instructions that leave the functions of entry-only points. `kept` is an earlier
     // set of the same points; in the mode perf, links may have been taken off it. `on_link` is
     // called after each link: in the mode perf, each probe is a link, and can wait for 0.1 s while
     // others are detached.
     static Result<UprobeSet> attach(
-        const CallPrograms &programs, int file_fd, const std::vector<AttachPoint> &points,
-        const std::vector<AttachPoint> &exits = {}, UprobeSet kept = {},
-        std::function<void()> on_link = [] {});
+        const CallPrograms &programs, const ProbedFile &file,
+        const std::vector<AttachPoint> &points, const std::vector<AttachPoint> &exits = {},
+        UprobeSet kept = {}, std::function<void()> on_link = [] {});
 
     // Takes over probes that another process attached; they are detached with their last link.
     static UprobeSet adopt(std::vector<Fd> links, std::size_t functions);
@@ -103,7 +113,7 @@ private:
     };
 
     struct Target {
-        int file_fd;
+        ProbedFile file;
         int only_tgid;
         std::function<void()> on_link;
     };

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "exporter/base/fd.h"
 #include "tests/harness/exporter.h"
@@ -97,25 +98,33 @@ void map_as_nobody(const std::vector<std::filesystem::path> &files,
     }
 }
 
-LocksItsMappings::LocksItsMappings() : files_("data", runtime) {
+LocksItsMappings::LocksItsMappings(std::vector<std::filesystem::path> also_maps)
+    : also_maps_(std::move(also_maps)),
+      files_(std::make_unique<harness::HangingFileSystem>("data", runtime)) {
     user_ = std::make_unique<Child>([this] { return run(); });
     harness::eventually("the page to be changed",
                         [&] { return std::filesystem::exists(directory_ / "changed"); });
 }
 
 void LocksItsMappings::lock() const {
-    files_.hang();
+    files_->hang();
     harness::write_file(directory_ / "hangs", "");
     ::usleep(600'000);
 }
 
 int LocksItsMappings::run() const {
     constexpr std::size_t page = 4096;
-    const int fd = ::open(files_.file().c_str(), O_RDWR | O_CLOEXEC);
+    const int fd = ::open(files_->file().c_str(), O_RDWR | O_CLOEXEC);
     const int name = ::open("/proc/self/comm", O_WRONLY | O_CLOEXEC);
     void *const changed = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (changed == MAP_FAILED || name < 0) {
         return 1;
+    }
+    for (const auto &path : also_maps_) {
+        const int other = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        if (::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, other, 0) == MAP_FAILED) {
+            return 1;
+        }
     }
     *static_cast<volatile char *>(changed) = 1;
     harness::write_file(directory_ / "changed", "");

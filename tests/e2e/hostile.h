@@ -33,16 +33,20 @@ void map_as_nobody(const std::vector<std::filesystem::path> &files,
 // nobody, and it does nothing more: BPF programs see none of it.
 class LocksItsMappings {
 public:
-    LocksItsMappings();
+    // It also maps these files, to read them.
+    explicit LocksItsMappings(std::vector<std::filesystem::path> also_maps = {});
     void lock() const;
+    // It goes on running then.
+    void unlock() { files_.reset(); }
     [[nodiscard]] pid_t pid() const { return user_->pid(); }
 
 private:
     [[nodiscard]] int run() const;
 
+    std::vector<std::filesystem::path> also_maps_;
     std::unique_ptr<Child> user_;  // ends after the file system, for which its end would wait
     harness::TemporaryDirectory directory_;
-    harness::HangingFileSystem files_;
+    std::unique_ptr<harness::HangingFileSystem> files_;
 };
 
 // A process of nobody's, with the name "addresses", that launches kernels at thousands of

@@ -45,7 +45,7 @@ TEST_CASE("attaching says after each link that it goes on", "[kernel]") {
 
     int steps = 0;
     const auto set =
-        ebpf::UprobeSet::attach(chosen, library.get(), points, {}, {}, [&] { steps++; });
+        ebpf::UprobeSet::attach(chosen, {library.get()}, points, {}, {}, [&] { steps++; });
     REQUIRE(set);
     CHECK(set->functions() == 2);
     CHECK(steps == links);

@@ -12,6 +12,7 @@
 #include "exporter/base/glob.h"
 #include "exporter/base/read_file.h"
 #include "exporter/cli/doctor/unnamed_checks.h"
+#include "exporter/ebpf/mapper_locks.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/mmap_events.h"
 #include "exporter/ebpf/pins.h"
@@ -53,6 +54,9 @@ std::vector<FoundLibrary> find_libraries(const std::vector<ebpf::Mapping> &mappi
         library.problem = file ? ""
                                : with_hint(file.error(), {CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH,
                                                           CAP_CHECKPOINT_RESTORE});
+        if (const auto free = ebpf::check_mapper_locks(mapping.file); file && !free) {
+            library.locked = free.error().message;
+        }
         if (file) {
             library.cost = probes::entry_cost(file->readable()).value_or(probes::EntryCost{});
         }
@@ -182,6 +186,13 @@ std::vector<Finding> judge_libraries(const std::vector<FoundLibrary> &libraries)
              (library.path.empty() ? library.name : library.path) + " in " + users +
                  (can_be_opened ? cost : " cannot be opened (" + library.problem + ")"),
              can_be_opened ? "" : "the calls of these processes are not seen"});
+        if (!library.locked.empty()) {
+            findings.push_back(
+                {"cuda_libraries", Verdict::warn,
+                 (library.path.empty() ? library.name : library.path) + ": " + library.locked,
+                 "the exporter attaches to the library when the process has unlocked them or ended",
+                 "see what it waits for (/proc/PID/stack), and end that or the process"});
+        }
     }
     return findings;
 }

@@ -21,6 +21,7 @@ struct FoundLibrary {
     std::string problem;            // why it cannot be opened; empty if it can
     std::string path = {};          // as in a process that uses it; empty if not known
     probes::EntryCost cost = {};
+    std::string locked = {};  // by which process: it cannot be attached to now; empty if it can
 };
 
 [[nodiscard]] std::vector<Finding> judge_libraries(const std::vector<FoundLibrary> &libraries);

@@ -342,8 +342,8 @@ tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
 
 tl::expected<ebpf::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
     const discovery::Library &library, const Places &places, ebpf::UprobeSet kept) const {
-    auto set = ebpf::UprobeSet::attach(calls_, library.file.get(), places.points, places.exits,
-                                       std::move(kept), library.note_progress);
+    auto set = ebpf::UprobeSet::attach(calls_, {library.file.get(), library.id}, places.points,
+                                       places.exits, std::move(kept), library.note_progress);
     if (!set) {
         return tl::unexpected(Failure{"attach", set.error()});
     }
@@ -355,14 +355,15 @@ tl::expected<ebpf::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
     return std::move(*set);
 }
 
-Result<ebpf::UprobeSet> CudaPrograms::attach_again(int file_fd, const Places &places,
+Result<ebpf::UprobeSet> CudaPrograms::attach_again(const ebpf::ProbedFile &file,
+                                                   const Places &places,
                                                    std::optional<std::uint32_t> tgid) const {
     ebpf::CallPrograms calls = calls_;
     calls.only_tgid = tgid ? static_cast<int>(*tgid) : -1;
-    return ebpf::UprobeSet::attach(calls, file_fd, places.points, places.exits);
+    return ebpf::UprobeSet::attach(calls, file, places.points, places.exits);
 }
 
-Result<ebpf::UprobeSet> CudaPrograms::attach_counting(int file_fd,
+Result<ebpf::UprobeSet> CudaPrograms::attach_counting(const ebpf::ProbedFile &file,
                                                       std::vector<ebpf::AttachPoint> launches,
                                                       std::optional<std::uint32_t> tgid) const {
     ebpf::CallPrograms programs = counting_;
@@ -372,7 +373,7 @@ Result<ebpf::UprobeSet> CudaPrograms::attach_counting(int file_fd,
         launch.cookie |= CUDA_AT_ENTRY | (tgid ? CUDA_OF_ONE : 0);
         launch.entry_only = true;
     }
-    return ebpf::UprobeSet::attach(programs, file_fd, launches);
+    return ebpf::UprobeSet::attach(programs, file, launches);
 }
 
 CudaPins *CudaPrograms::pins() const {

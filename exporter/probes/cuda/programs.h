@@ -72,13 +72,14 @@ public:
                                                   ebpf::UprobeSet kept = {}) const;
 
     // The same places again, only in one process or in all.
-    [[nodiscard]] Result<ebpf::UprobeSet> attach_again(int file_fd, const Places &places,
+    [[nodiscard]] Result<ebpf::UprobeSet> attach_again(const ebpf::ProbedFile &file,
+                                                       const Places &places,
                                                        std::optional<std::uint32_t> tgid) const;
 
     [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
     // Places where launches enter the driver, for programs that only count them there; in one
     // process or in all.
-    [[nodiscard]] Result<ebpf::UprobeSet> attach_counting(int file_fd,
+    [[nodiscard]] Result<ebpf::UprobeSet> attach_counting(const ebpf::ProbedFile &file,
                                                           std::vector<ebpf::AttachPoint> launches,
                                                           std::optional<std::uint32_t> tgid) const;
     // In between, links to launches are taken off, so that returns may not be seen; and links of

@@ -12,7 +12,9 @@
 #include <utility>
 
 #include "exporter/base/file_id.h"
+#include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/object.h"
+#include "exporter/ebpf/uprobe.h"
 #include "exporter/processes/file_opener.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "exporter/symbols/stacks/mapped_files.h"
@@ -68,7 +70,7 @@ std::vector<AllocatorFunctions> allocator_functions(const profile_bpf &skeleton)
 }
 
 // Adds to `sets`, if the file is an allocator.
-Result<> attach_to_file(const profile_bpf &skeleton, std::uint32_t tgid,
+Result<> attach_to_file(const profile_bpf &skeleton, const ebpf::Mapping &mapping,
                         const processes::MappedFile &file, std::vector<ebpf::UprobeSet> &sets) {
     const auto elf = symbols::ElfFile::open(file.readable());
     if (!elf) {
@@ -97,8 +99,8 @@ Result<> attach_to_file(const profile_bpf &skeleton, std::uint32_t tgid,
         auto set = ebpf::UprobeSet::attach({.mode = ebpf::AttachMode::perf,
                                             .enter = kind.enter,
                                             .leave = skeleton.progs.prof_allocated,
-                                            .only_tgid = static_cast<int>(tgid)},
-                                           file.file.get(), points);
+                                            .only_tgid = static_cast<int>(mapping.tgid)},
+                                           {file.file.get(), mapping.file}, points);
         if (!set) {
             return tl::unexpected(set.error());
         }
@@ -141,7 +143,7 @@ Result<std::vector<ebpf::UprobeSet>> attach_to_allocator(profile_bpf &skeleton,
         if (!file) {
             continue;
         }
-        if (auto attached = attach_to_file(skeleton, tgid, *file, sets); !attached) {
+        if (auto attached = attach_to_file(skeleton, mapping, *file, sets); !attached) {
             return tl::unexpected(attached.error());
         }
     }

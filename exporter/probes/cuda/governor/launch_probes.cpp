@@ -12,6 +12,7 @@
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/log.h"
+#include "exporter/ebpf/mapper_locks.h"
 #include "exporter/probes/cuda/functions.h"
 #include "exporter/system/machine.h"
 
@@ -27,6 +28,9 @@ using std::chrono::nanoseconds;
 constexpr std::size_t many_users = 1'024;
 // As ebpf::Detacher's: another thread can attach in this pause.
 constexpr std::chrono::milliseconds pause_between_perf_events{30};
+
+constexpr std::string_view cannot_exchange =
+    "cannot attach to kernel launches in another way: they stay as they are";
 
 std::vector<AttachPoint> take_launches(std::vector<AttachPoint> &points) {
     const auto rest = std::ranges::stable_partition(
@@ -201,9 +205,10 @@ LaunchLinks LaunchProbes::links_of(const FileId &id, const File &file) {
     return has_any(users, wanted_.paused) ? LaunchLinks::none : LaunchLinks::counting;
 }
 
-Result<> LaunchProbes::attach_missing(File &file, LaunchLinks links, const Users &users) {
+Result<> LaunchProbes::attach_missing(const FileId &id, File &file, LaunchLinks links,
+                                      const Users &users) {
     if (links == LaunchLinks::ends && file.ends.is_empty()) {
-        auto ends = programs_.attach_again(file.fd.get(), file.places, std::nullopt);
+        auto ends = programs_.attach_again({file.fd.get(), id}, file.places, std::nullopt);
         if (!ends) {
             return tl::unexpected(ends.error());
         }
@@ -212,7 +217,8 @@ Result<> LaunchProbes::attach_missing(File &file, LaunchLinks links, const Users
                    {{"probe", "cuda"}, {"functions", file.ends.functions()}});
     }
     if (links == LaunchLinks::counting && file.counting.is_empty()) {
-        auto counting = programs_.attach_counting(file.fd.get(), file.places.points, std::nullopt);
+        auto counting =
+            programs_.attach_counting({file.fd.get(), id}, file.places.points, std::nullopt);
         if (!counting) {
             return tl::unexpected(counting.error());
         }
@@ -228,7 +234,7 @@ Result<> LaunchProbes::attach_missing(File &file, LaunchLinks links, const Users
         if (file.own.contains(tgid) || wanted_.paused.contains(tgid)) {
             continue;
         }
-        auto own = programs_.attach_counting(file.fd.get(), file.places.points, tgid);
+        auto own = programs_.attach_counting({file.fd.get(), id}, file.places.points, tgid);
         if (own) {
             log::debug("attached to the kernel launches of one process",
                        {{"probe", "cuda"}, {"pid", tgid}, {"functions", own->functions()}});
@@ -239,6 +245,15 @@ Result<> LaunchProbes::attach_missing(File &file, LaunchLinks links, const Users
     }
     file.own.merge(all);
     return {};
+}
+
+bool LaunchProbes::has_links(const File &file, LaunchLinks links, const Users &users) const {
+    const bool has_own = std::ranges::all_of(users, [&](const auto &user) {
+        return file.own.contains(user.first) != wanted_.paused.contains(user.first);
+    });
+    return file.ends.is_empty() == (links != LaunchLinks::ends) &&
+           file.counting.is_empty() == (links != LaunchLinks::counting) &&
+           (links == LaunchLinks::own ? has_own : file.own.empty());
 }
 
 void LaunchProbes::give_up_if(bool unwanted, const FileId &id, UprobeSet &probes,
@@ -264,11 +279,16 @@ bool LaunchProbes::settle(const FileId &id) {
         File &file = found->second;
         const LaunchLinks links = links_of(id, file);
         const Users &users = users_[id];
+        if (!has_links(file, links, users)) {
+            if (const auto free = ebpf::check_mapper_locks(id); !free) {
+                warn(cannot_exchange, free.error());
+                return false;
+            }
+        }
         programs_.begin_exchange(file.is_driver ? links : LaunchLinks::none);
-        if (const auto attached = attach_missing(file, links, users); !attached) {
+        if (const auto attached = attach_missing(id, file, links, users); !attached) {
             programs_.end_exchange();
-            warn("cannot attach to kernel launches in another way: they stay as they are",
-                 attached.error());
+            warn(cannot_exchange, attached.error());
             return false;
         }
         if (!file.is_driver) {

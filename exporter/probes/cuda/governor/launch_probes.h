@@ -103,8 +103,10 @@ private:
     void warn(std::string_view what, const Error &error);
     [[nodiscard]] static bool has_any(const Users &users, const std::set<std::uint32_t> &of);
     [[nodiscard]] LaunchLinks links_of(const FileId &id, const File &file);
-    Result<> attach_missing(File &file, LaunchLinks links, const Users &users);
-    // Exchanges the links of a file, if it should have others. False: they stay as they were.
+    Result<> attach_missing(const FileId &id, File &file, LaunchLinks links, const Users &users);
+    [[nodiscard]] bool has_links(const File &file, LaunchLinks links, const Users &users) const;
+    // Exchanges the links of a file, if it should have others. False: they stay as they were, also
+    // because a process that maps the file keeps its mappings locked.
     bool settle(const FileId &id);
     // For the programs: that ends of the users' launches are, or were, detached from now.
     void say_detached(bool is_driver, const Users &users) const;

@@ -283,8 +283,8 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
         }
         link.places.push_back({.function = function, .number = number, .entry_only = entry_only});
     }
-    auto probes = ebpf::UprobeSet::attach(calls_, library.file.get(), entries, exits, {},
-                                          library.note_progress);
+    auto probes = ebpf::UprobeSet::attach(calls_, {library.file.get(), library.id}, entries, exits,
+                                          {}, library.note_progress);
     const bool is_attached = probes && probes->refused().exits.empty();
     std::vector<FunctionIds::Change> unused;
     std::erase_if(link.places, [&](const AttachedFunction &place) {

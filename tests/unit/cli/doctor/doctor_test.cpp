@@ -168,6 +168,11 @@ TEST_CASE("libraries that cannot be opened are warned of, and none is no problem
     // Two files of one name are told apart.
     CHECK(judge_libraries({{"libcudart.so.12", {1}, "", "/opt/a/libcudart.so.12"}})[0].found ==
           "/opt/a/libcudart.so.12 in one process");
+    const auto locked = judge_libraries(
+        {{"libcudart.so.12", {1}, "", "", {}, "process 7 maps it and keeps its mappings locked"}});
+    REQUIRE(locked.size() == 2);
+    CHECK(locked[1].verdict == Verdict::warn);
+    CHECK(locked[1].found == "libcudart.so.12: process 7 maps it and keeps its mappings locked");
 }
 
 TEST_CASE("GPUs are listed by index and model, and none costs the label") {

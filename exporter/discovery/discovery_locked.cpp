@@ -1,0 +1,58 @@
+// Files that cannot be attached to yet: they are being detached from, or a process maps them which
+// keeps its mappings locked.
+//
+// The kernel takes the lock of each process that maps a file to set a breakpoint in the file. It
+// would wait for as long as the process likes, and all of discovery with it, and each fork on the
+// machine.
+#include <algorithm>
+#include <chrono>
+
+#include "exporter/discovery/discovery.h"
+#include "exporter/ebpf/mapper_locks.h"
+
+namespace gpusnoop::discovery {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// A loader holds the lock for microseconds, again and again, while its file is found.
+constexpr int first_looks = 4;
+// After so many looks, one in each round, the lock is not one that the process just happens to
+// hold.
+constexpr int before_warning = 10;
+// Then each pause between two looks is twice the one before.
+constexpr milliseconds shortest_pause{10};
+constexpr milliseconds longest_pause{2'000};
+
+milliseconds pause_after(int looks) {
+    const int doublings = std::clamp(looks - before_warning, 0, 8);
+    return std::min(shortest_pause * (1 << doublings), longest_pause);
+}
+
+}  // namespace
+
+bool Discovery::must_wait_for(const FileId &id) {
+    // Any attacher counts: all share the kernel's breakpoints.
+    return std::ranges::any_of(attachers_, [&](Attacher *one) { return one->must_wait_for(id); });
+}
+
+bool Discovery::is_locked(const Key &key, Known &known, const ebpf::Mapping &mapping) {
+    const auto free =
+        ebpf::check_mapper_locks(mapping.file, known.looks_at_locks == 0 ? first_looks : 1);
+    if (!free) {
+        await_unlock(key, known, mapping, free.error());
+    }
+    return !free;
+}
+
+void Discovery::await_unlock(const Key &key, Known &known, const ebpf::Mapping &mapping,
+                             const Error &error) {
+    postpone(key, known, mapping, pause_after(known.looks_at_locks++));
+    if (known.looks_at_locks >= before_warning) {
+        complain("a library is attached to later", mapping, error);
+        found_.failed(*key.first, mapping.file, "not attached to yet: " + error.message);
+    }
+}
+
+}  // namespace gpusnoop::discovery
