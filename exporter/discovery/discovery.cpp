@@ -9,6 +9,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/mapper_locks.h"
+#include "exporter/system/priority.h"
 
 namespace gpusnoop::discovery {
 
@@ -98,6 +99,9 @@ bool Discovery::wanted(std::string_view name) const {
 }
 
 void Discovery::run(const std::stop_token &stop) {
+    // On a busy machine, calls are lost until a library is attached to. The children that it starts
+    // have the same niceness.
+    (void)prefer_this_thread(counting_niceness);
     openings_.turn_until = Clock::now() + turn;
     look_at_all(true);
     const auto ready_at = Clock::now() + seconds(5);  // at the latest; slow files may take longer

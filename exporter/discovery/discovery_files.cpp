@@ -12,6 +12,7 @@
 #include "exporter/discovery/discovery.h"
 #include "exporter/processes/proc.h"
 #include "exporter/system/machine.h"
+#include "exporter/system/priority.h"
 
 namespace gpusnoop::discovery {
 
@@ -261,6 +262,7 @@ void Discovery::advance(const Key &key, Known &known, milliseconds patience) {
     openings_.keys.erase(key);
     if (*file) {
         const auto offered = Clock::now();
+        const Unpreferred unpreferred(spent_on(opening->mapping().tgid) > Clock::duration::zero());
         offer(key, known, *opening, std::move(**file));
         if (const auto took = Clock::now() - offered;
             took >= turn && opening->mapping().tgid != 0) {

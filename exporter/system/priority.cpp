@@ -1,6 +1,7 @@
 #include "exporter/system/priority.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -32,6 +33,20 @@ Preferred::Preferred(int niceness) : before_(::getpriority(PRIO_PROCESS, 0)) {
 
 Preferred::~Preferred() {
     (void)::setpriority(PRIO_PROCESS, 0, before_);
+}
+
+Unpreferred::Unpreferred(bool wanted) {
+    const int before = ::getpriority(PRIO_PROCESS, 0);
+    const int ordinary = ::getpriority(PRIO_PROCESS, static_cast<id_t>(::getpid()));
+    if (wanted && before < ordinary && ::setpriority(PRIO_PROCESS, 0, ordinary) == 0) {
+        before_ = before;
+    }
+}
+
+Unpreferred::~Unpreferred() {
+    if (before_) {
+        (void)::setpriority(PRIO_PROCESS, 0, *before_);
+    }
 }
 
 }  // namespace gpusnoop

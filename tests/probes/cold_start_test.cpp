@@ -1,15 +1,21 @@
 // The first calls of the first process that uses a library, and files that nobody uses.
 #include <sys/stat.h>
+#include <sys/types.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "exporter/system/priority.h"
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
@@ -85,6 +91,20 @@ void check_counted(const Exporter &exporter, const truth::TruthSnapshot &truth,
     const double allocations = page.sum("gpusnoop_cuda_memory_allocations_total", {{"comm", comm}});
     check_counters(page, without_empty_allocations(truth, allocations), comm);
     check_account_at_rest(exporter);
+}
+
+// How many threads of the process have it.
+std::ptrdiff_t threads_with_niceness(pid_t pid, int niceness) {
+    const fs::directory_iterator threads("/proc/" + std::to_string(pid) + "/task");
+    return std::count_if(begin(threads), end(threads), [&](const fs::directory_entry &thread) {
+        const std::string stat = read_file(thread.path() / "stat");
+        std::istringstream fields(stat.substr(stat.rfind(')') + 1));  // from the third on
+        std::string value;
+        for (int field = 3; field <= 19; field++) {
+            fields >> value;
+        }
+        return std::stoi(value) == niceness;
+    });
 }
 
 // So many scans later.
@@ -202,4 +222,28 @@ TEST_CASE("a file that nobody uses is let go where the configuration keeps nothi
     (void)hold(exporter, copies.runtime);
     eventually("it to be let go",
                [&] { return exporter.times_said_of(copies.runtime, detached) == 1; });
+}
+
+TEST_CASE("on a busy machine, libraries are found with the niceness of what counts", "[kernel]") {
+    require_bpf();
+    // Else a machine may not permit the niceness.
+    Exporter exporter("capabilities: {keep: all}\n");
+    std::vector<std::unique_ptr<Process>> busy;
+    for (unsigned i = 0; i < std::thread::hardware_concurrency(); i++) {
+        for (const auto *niceness : {"0", "10"}) {
+            busy.push_back(std::make_unique<Process>(std::vector<std::string>{
+                "nice", "-n", niceness, "sh", "-c", "while :; do :; done"}));
+        }
+    }
+    const Copies copies;
+    const auto truth = copies.run_workload("cold_busy");
+    exporter.wait_until_attached_to(copies.runtime);
+    CHECK(truth.launches > 0);
+    const auto preferred =
+        threads_with_niceness(exporter.process().pid(), gpusnoop::counting_niceness);
+    if (preferred == 0) {
+        missing("the privilege to have less niceness");
+    }
+    // The thread that counts, and the one that finds libraries; others inherit it from these.
+    CHECK(preferred >= 2);
 }

@@ -30,3 +30,21 @@ TEST_CASE("a thread is preferred for a while, and is then as it was") {
         CHECK(niceness() == now);
     }).join();
 }
+
+TEST_CASE("a preferred thread is for a while as the process's first one, and preferred again") {
+    std::thread([] {
+        const int ordinary = niceness();
+        const bool is_allowed = gpusnoop::prefer_this_thread(ordinary - 1);
+        const int before = niceness();
+        {
+            const gpusnoop::Unpreferred unpreferred(true);
+            CHECK(niceness() == ordinary);
+        }
+        CHECK(niceness() == (is_allowed ? ordinary - 1 : ordinary));
+        {
+            const gpusnoop::Unpreferred unwanted(false);
+            CHECK(niceness() == before);
+        }
+        CHECK(niceness() == before);
+    }).join();
+}
