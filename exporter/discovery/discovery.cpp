@@ -102,6 +102,7 @@ void Discovery::run(const std::stop_token &stop) {
     // On a busy machine, calls are lost until a library is attached to. The children that it starts
     // have the same niceness.
     (void)prefer_this_thread(counting_niceness);
+    openings_.stop = stop;
     openings_.turn_until = Clock::now() + turn;
     look_at_all(true);
     const auto ready_at = Clock::now() + seconds(5);  // at the latest; slow files may take longer

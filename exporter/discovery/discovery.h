@@ -248,6 +248,7 @@ private:
         Clock::duration patience{};  // for files that do not answer at once, in this round
         // When files of others get their turn: attachers can take seconds for a file.
         Clock::time_point turn_until{};
+        std::stop_token stop;  // of the thread, for attachers
     };
     Openings openings_;
     struct Unnamed {

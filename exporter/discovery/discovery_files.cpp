@@ -356,6 +356,7 @@ void Discovery::offer(const Key &key, Known &known, const processes::FileOpener:
     library.limits.cpu_until =
         now_on(CLOCK_THREAD_CPUTIME_ID) +
         (is_of_root(library.file, mapping) ? time_for_symbols_of_root : time_for_symbols);
+    library.limits.work.stop = openings_.stop;
     if (is_excluded(key, known, mapping, library)) {
         return;
     }

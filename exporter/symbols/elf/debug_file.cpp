@@ -7,11 +7,15 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <optional>
 #include <utility>
 
 namespace gpusnoop::symbols {
 namespace {
+
+// For all places together.
+constexpr std::chrono::seconds longest_search{2};
 
 Fd open_path(int folder, const std::string &path, std::uint64_t resolve) {
     open_how how{};
@@ -70,11 +74,12 @@ std::vector<std::string> installed_debug_paths(const ElfFile &file, const std::s
 
 std::shared_ptr<const ElfFile::DebugFile> find_installed_debug_file(const std::string &root,
                                                                     const ElfFile &file,
-                                                                    const std::string &path) {
+                                                                    const std::string &path,
+                                                                    const WorkLimit &limit) {
     const Fd top = open_root(root);
     for (const std::string &one : installed_debug_paths(file, path)) {
         if (Fd found = open_regular(open_path(top.get(), one, RESOLVE_IN_ROOT))) {
-            if (auto debug = file.open_debug_file(std::move(found))) {
+            if (auto debug = file.open_debug_file(std::move(found), limit)) {
                 return *std::move(debug);
             }
         }
@@ -84,7 +89,8 @@ std::shared_ptr<const ElfFile::DebugFile> find_installed_debug_file(const std::s
 
 std::shared_ptr<const ElfFile::DebugFile> find_debug_file_beside(int fd, const std::string &root,
                                                                  const ElfFile &file,
-                                                                 const std::string &path) {
+                                                                 const std::string &path,
+                                                                 const WorkLimit &limit) {
     const auto link = link_of(file);
     if (!link || !path.starts_with('/')) {
         return nullptr;
@@ -99,7 +105,7 @@ std::shared_ptr<const ElfFile::DebugFile> find_debug_file_beside(int fd, const s
     for (const std::string &name : {*link, ".debug/" + *link}) {
         if (Fd found = open_regular(
                 open_path(folder.get(), name, RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS))) {
-            if (auto debug = file.open_debug_file(std::move(found))) {
+            if (auto debug = file.open_debug_file(std::move(found), limit)) {
                 return *std::move(debug);
             }
         }
@@ -108,18 +114,19 @@ std::shared_ptr<const ElfFile::DebugFile> find_debug_file_beside(int fd, const s
 }
 
 std::shared_ptr<const ElfFile::DebugFile> find_debug_file(const ElfFile &file,
-                                                          const DebugFilePlace &place) {
+                                                          const DebugFilePlace &place,
+                                                          const WorkLimit &limit) {
     if (file.has_symtab()) {
         return nullptr;
     }
     if (place.local_fd >= 0) {
         const std::string root = "/proc/" + std::to_string(place.tid) + "/root";
-        if (auto found = find_debug_file_beside(place.local_fd, root, file, place.path)) {
+        if (auto found = find_debug_file_beside(place.local_fd, root, file, place.path, limit)) {
             return found;
         }
     }
     for (const auto *root : {"/proc/1/root", "/"}) {
-        if (auto found = find_installed_debug_file(root, file, place.path)) {
+        if (auto found = find_installed_debug_file(root, file, place.path, limit)) {
             return found;
         }
     }
@@ -128,7 +135,9 @@ std::shared_ptr<const ElfFile::DebugFile> find_debug_file(const ElfFile &file,
 
 void DebugFiles::add_to(ElfFile &file, const FileId &id, const DebugFilePlace &place) {
     const auto known = found_.find(id);
-    auto debug = known != found_.end() ? known->second : find_debug_file(file, place);
+    auto debug = known != found_.end()
+                     ? known->second
+                     : find_debug_file(file, place, file.limits().work.at_most(longest_search));
     if (debug != nullptr && known == found_.end()) {
         found_.emplace(id, debug);
     }

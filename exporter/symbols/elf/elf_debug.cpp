@@ -155,8 +155,11 @@ std::vector<std::uint64_t> ElfFile::unwind_starts() const {
     return starts;
 }
 
-Result<std::shared_ptr<const ElfFile::DebugFile>> ElfFile::open_debug_file(Fd file) const {
-    const auto debug = ElfFile::open(file.get(), limits_);
+Result<std::shared_ptr<const ElfFile::DebugFile>> ElfFile::open_debug_file(
+    Fd file, const WorkLimit &limit) const {
+    ElfLimits limits = limits_;
+    limits.work = limit;
+    const auto debug = ElfFile::open(file.get(), limits);
     if (!debug) {
         return tl::unexpected(debug.error());
     }
@@ -169,7 +172,7 @@ Result<std::shared_ptr<const ElfFile::DebugFile>> ElfFile::open_debug_file(Fd fi
         }
     } else {
         const auto link = debug_link();
-        const auto crc = crc_of(file.get(), debug->file_size_, limits_);
+        const auto crc = crc_of(file.get(), debug->file_size_, limits);
         if (!link || !crc || *crc != link->crc) {
             return fail("it is not what the file's link says");
         }

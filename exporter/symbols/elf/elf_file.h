@@ -21,6 +21,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/symbols/elf/elf_reader.h"
 #include "exporter/symbols/elf/elf_tables.h"
 #include "exporter/symbols/elf/function_index.h"
@@ -135,6 +136,8 @@ public:
     // The GNU build id in lower-case hex; empty if there is none or it cannot be read.
     [[nodiscard]] std::optional<std::string> build_id() const;
 
+    [[nodiscard]] const ElfLimits &limits() const { return limits_; }
+
     // Whether it has a full symbol table, besides the loader's.
     [[nodiscard]] bool has_symtab() const { return symtab_.has_value(); }
     [[nodiscard]] std::optional<DebugLink> debug_link() const;
@@ -147,7 +150,8 @@ public:
         SymbolTable symtab;
         bool is_in_memory = false;
     };
-    [[nodiscard]] Result<std::shared_ptr<const DebugFile>> open_debug_file(Fd file) const;
+    [[nodiscard]] Result<std::shared_ptr<const DebugFile>> open_debug_file(
+        Fd file, const WorkLimit &limit = {}) const;
     // The one that is compressed inside this file (.gnu_debugdata, on RHEL and Fedora), in memory:
     // it has the functions that are not in .dynsym. Fails with ENOENT if there is none.
     [[nodiscard]] Result<std::shared_ptr<const DebugFile>> debug_data() const;

@@ -17,7 +17,7 @@ constexpr std::uint64_t steps_per_look = 65'536;
 }  // namespace
 
 Result<> ElfReader::check_deadline() const {
-    if (std::chrono::steady_clock::now() >= expires_) {
+    if (limits_.work.is_reached() || std::chrono::steady_clock::now() >= expires_) {
         return fail("reading it takes too long", ETIMEDOUT);
     }
     if (limits_.cpu_until && now_on(CLOCK_THREAD_CPUTIME_ID) >= *limits_.cpu_until) {

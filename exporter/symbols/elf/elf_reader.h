@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
+#include "exporter/base/work_limit.h"
 
 namespace gpusnoop::symbols {
 
@@ -25,6 +26,7 @@ struct ElfLimits {
     std::chrono::steady_clock::duration deadline = std::chrono::seconds(2);
     // For all calls together, on the calling thread's CPU clock (CLOCK_THREAD_CPUTIME_ID).
     std::optional<std::chrono::nanoseconds> cpu_until = {};
+    WorkLimit work = {};  // for all calls together
 };
 
 // True if [offset, offset + size) lies inside [0, limit); safe for any values.

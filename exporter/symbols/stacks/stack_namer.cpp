@@ -111,13 +111,14 @@ const ebpf::Mapping *StackNamer::mapping_at(const Process &process, std::uint64_
     return &*std::prev(after);
 }
 
-void StackNamer::add_debug_file(CachedFile &file, const ebpf::Mapping &mapping) {
+void StackNamer::add_debug_file(CachedFile &file, const ebpf::Mapping &mapping,
+                                const WorkLimit &limit) {
     if (file.elf() == nullptr || file.elf()->has_symtab()) {
         return;
     }
     const auto path = files_->path_of(mapping);
     file.elf()->use_debug_file(
-        find_debug_file(*file.elf(), {mapping.tid, path.value_or(""), file.local_fd()}));
+        find_debug_file(*file.elf(), {mapping.tid, path.value_or(""), file.local_fd()}, limit));
 }
 
 void StackNamer::look_up(const FileId &id, File &file, const WorkLimit &limit) {
@@ -130,7 +131,7 @@ void StackNamer::look_up(const FileId &id, File &file, const WorkLimit &limit) {
          open == nullptr && i < std::min(file.mappings.size(), max_open_attempts); ++i) {
         if (auto fd = files_->open_file(*file.mappings[i])) {
             open = &cache_.keep(id, std::move(*fd));
-            add_debug_file(*open, *file.mappings[i]);
+            add_debug_file(*open, *file.mappings[i], limit);
         }
     }
     file.build_id = open != nullptr ? open->build_id() : "";

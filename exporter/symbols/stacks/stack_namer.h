@@ -84,7 +84,7 @@ private:
     Process read_process(std::uint32_t tgid);
     static const ebpf::Mapping *mapping_at(const Process &process, std::uint64_t address);
     static Frame frame_of(const Place &place, const StackRequest &request);
-    void add_debug_file(CachedFile &file, const ebpf::Mapping &mapping);
+    void add_debug_file(CachedFile &file, const ebpf::Mapping &mapping, const WorkLimit &limit);
     static CodePlace place_of(const Place &place);
     void look_up(const FileId &id, File &file, const WorkLimit &limit);
     void name_made_code(std::span<const StackRequest> requests, std::vector<StackReply> &replies,

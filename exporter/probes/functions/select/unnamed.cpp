@@ -12,10 +12,10 @@ namespace gpusnoop::probes {
 namespace {
 
 // Of the largest library, libtorch_cuda, all is read in 20 ms.
-constexpr symbols::ElfLimits limits{.max_bytes_read = std::uint64_t{256} << 20,
-                                    .max_string_table = std::uint64_t{128} << 20,
-                                    .max_symbols = 2'000'000,
-                                    .deadline = std::chrono::milliseconds(100)};
+const symbols::ElfLimits limits{.max_bytes_read = std::uint64_t{256} << 20,
+                                .max_string_table = std::uint64_t{128} << 20,
+                                .max_symbols = 2'000'000,
+                                .deadline = std::chrono::milliseconds(100)};
 
 // Is it libone_part.so of a group that names libone.so?
 bool is_inner(const FunctionGroup &group, std::string_view name) {

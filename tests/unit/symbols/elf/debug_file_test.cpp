@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
+#include <stop_token>
 
+#include "exporter/base/work_limit.h"
 #include "exporter/config/globs.h"
 #include "exporter/probes/functions/select/selection.h"
 #include "exporter/symbols/stacks/stack_namer.h"
@@ -46,12 +49,12 @@ public:
         fs::create_directories((path() / at).parent_path());
         fs::copy(from / "libstripped.so.1.debug", path() / at);
     }
-    [[nodiscard]] bool is_found() const {
+    [[nodiscard]] bool is_found(const WorkLimit &limit = {}) const {
         const Fd fd(::open(library().c_str(), O_RDONLY | O_CLOEXEC));
         const ElfFile file = open_good(fd);
         const std::string in_root = "/opt/lib/libstripped.so.1";
-        return find_debug_file_beside(fd.get(), path(), file, in_root) != nullptr ||
-               find_installed_debug_file(path(), file, in_root) != nullptr;
+        return find_debug_file_beside(fd.get(), path(), file, in_root, limit) != nullptr ||
+               find_installed_debug_file(path(), file, in_root, limit) != nullptr;
     }
 
 private:
@@ -119,6 +122,17 @@ TEST_CASE("a debug file of the wrong checksum is none where there is no build id
     root.put_debug_file("opt/lib/libstripped.so.1.debug");
     std::ofstream(root.path() / "opt/lib/libstripped.so.1.debug", std::ios::app) << '\0';
     CHECK_FALSE(root.is_found());
+}
+
+TEST_CASE("debug files are read no longer than the work that they are for", "[debug_file]") {
+    const Root root("by_link");
+    root.put_debug_file("opt/lib/libstripped.so.1.debug");
+    root.put_debug_file("usr/lib/debug/opt/lib/libstripped.so.1.debug");
+    std::stop_source stop;
+    CHECK(root.is_found({.stop = stop.get_token()}));
+    CHECK_FALSE(root.is_found({.until = std::chrono::steady_clock::now()}));
+    stop.request_stop();
+    CHECK_FALSE(root.is_found({.stop = stop.get_token()}));
 }
 
 TEST_CASE("what is no file, or lies outside the root, is no debug file", "[debug_file]") {
