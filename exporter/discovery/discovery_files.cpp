@@ -10,7 +10,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/discovery/discovery.h"
-#include "exporter/processes/proc.h"
+#include "exporter/processes/user_shares.h"
 #include "exporter/system/machine.h"
 #include "exporter/system/priority.h"
 
@@ -194,7 +194,7 @@ Discovery::Clock::duration Discovery::spent_on(std::uint32_t tgid) const {
     if (turns_.is_even() || tgid == 0) {
         return Clock::duration::zero();
     }
-    return turns_.spent_by(processes::user_of(tgid).value_or(unknown_user));
+    return turns_.spent_by(processes::sharing_user_of(tgid).value_or(unknown_user));
 }
 
 // Files of users that have taken the least time come first.
@@ -266,7 +266,8 @@ void Discovery::advance(const Key &key, Known &known, milliseconds patience) {
         offer(key, known, *opening, std::move(**file));
         if (const auto took = Clock::now() - offered;
             took >= turn && opening->mapping().tgid != 0) {
-            turns_.spend(processes::user_of(opening->mapping().tgid).value_or(unknown_user), took);
+            turns_.spend(processes::sharing_user_of(opening->mapping().tgid).value_or(unknown_user),
+                         took);
         }
     } else {
         refuse(key, known, opening->mapping(), file->error());

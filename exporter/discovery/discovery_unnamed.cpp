@@ -15,7 +15,7 @@
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"
 #include "exporter/discovery/discovery.h"
-#include "exporter/processes/proc.h"
+#include "exporter/processes/user_shares.h"
 
 namespace gpusnoop::discovery {
 
@@ -42,7 +42,7 @@ void Discovery::add_unnamed(const std::vector<ebpf::Mapping> &mappings,
         }
         const auto [user, is_new] = user_of.try_emplace(mapping->tgid, unknown_user);
         if (is_new) {
-            user->second = processes::user_of(mapping->tgid).value_or(unknown_user);
+            user->second = processes::sharing_user_of(mapping->tgid).value_or(unknown_user);
         }
         unnamed_.files.add(user->second, *mapping, Clock::now());
     }

@@ -8,6 +8,7 @@
 
 #include "exporter/base/text.h"
 #include "exporter/processes/proc.h"
+#include "exporter/processes/user_shares.h"
 
 namespace gpusnoop::processes {
 
@@ -100,7 +101,7 @@ bool FileOpener::is_blocked(const ebpf::Mapping &mapping) {
     if (always_answers(mapping.file_system)) {
         return false;
     }
-    const auto user = stuck_.empty() ? std::nullopt : user_of(mapping.tgid);
+    const auto user = stuck_.empty() ? std::nullopt : sharing_user_of(mapping.tgid);
     return stuck_.size() >= max_stuck ||
            std::ranges::count(stuck_, user, &Stuck::user) >= max_stuck_of_user ||
            std::ranges::find(slow_, mapping.file.device, &Slow::device) != slow_.end() ||

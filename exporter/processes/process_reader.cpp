@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "exporter/processes/proc.h"
+#include "exporter/processes/user_shares.h"
 
 namespace gpusnoop::processes {
 
@@ -44,7 +45,7 @@ Result<> ProcessReader::begin(std::uint32_t tgid) {
         return fail("it does not answer, and is left alone for now", ETIMEDOUT);
     }
     std::erase_if(stuck_, [](const Stuck &stuck) { return stuck.reader->end(); });
-    if (!(users_.empty() && stuck_.empty()) && is_over_limit(user_of(tgid))) {
+    if (!(users_.empty() && stuck_.empty()) && is_over_limit(sharing_user_of(tgid))) {
         return fail("processes of its user do not answer, and are left alone for now", ETIMEDOUT);
     }
     about_ = tgid;
@@ -109,7 +110,7 @@ Result<> ProcessReader::start() {
 
 void ProcessReader::kill() {
     if (!reader_->end()) {
-        stuck_.push_back({std::move(reader_), about_ ? user_of(*about_) : User()});
+        stuck_.push_back({std::move(reader_), about_ ? sharing_user_of(*about_) : User()});
     }
     reader_.reset();
 }

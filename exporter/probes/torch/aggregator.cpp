@@ -7,6 +7,7 @@
 
 #include "exporter/ebpf/record.h"
 #include "exporter/probes/torch/gauges.h"
+#include "exporter/processes/user_shares.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::probes {
@@ -117,7 +118,8 @@ bool TorchAggregator::find_room_for_block(TorchProcess &process) {
     const std::size_t share = most / torch_shares;
     if (live_ >= most) {
         if (process.reserved_blocks == 0) {
-            process.reserve_user = process.uid;
+            process.reserve_user =
+                process.uid ? std::optional(processes::sharing_user(*process.uid)) : std::nullopt;
         }
         const auto of_user = reserved_.find(process.reserve_user);
         const std::size_t taken = of_user == reserved_.end() ? 0 : of_user->second;

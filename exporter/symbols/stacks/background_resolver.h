@@ -17,7 +17,7 @@
 
 #include "exporter/base/fair_queue.h"
 #include "exporter/base/work_limit.h"
-#include "exporter/processes/proc.h"
+#include "exporter/processes/user_shares.h"
 
 namespace gpusnoop::symbols {
 
@@ -55,7 +55,7 @@ public:
         }
         const auto [user, is_new] = users_.try_emplace(tgid, nobody);
         if (is_new) {
-            user->second = processes::user_of(tgid).value_or(nobody);
+            user->second = processes::sharing_user_of(tgid).value_or(nobody);
         }
         auto refused = questions_.push({user->second, tgid}, std::move(question));
         work_.notify_one();
