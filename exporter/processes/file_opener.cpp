@@ -112,6 +112,30 @@ void FileOpener::forget_gone() {
     std::erase_if(stuck_, [](const Stuck &stuck) { return stuck.reader->end(); });
 }
 
+bool FileOpener::has_room(const std::optional<std::uint32_t> &user, bool copies) const {
+    Work all;
+    for (const auto &[other, work] : at_work_) {
+        all.files += work.files;
+        all.copies += work.copies;
+    }
+    const auto known = at_work_.find(user);
+    const Work of_user = known == at_work_.end() ? Work() : known->second;
+    const auto is_below = [](std::size_t of_all, std::size_t of_one, std::size_t most) {
+        return of_all < most && of_one + 1 < most;
+    };
+    return is_below(all.files, of_user.files, max_working) &&
+           (!copies || is_below(all.copies, of_user.copies, max_copying));
+}
+
+void FileOpener::end_work(const Opening &opening) {
+    const auto work = at_work_.find(opening.user_);
+    work->second.files--;
+    work->second.copies -= always_answers(opening.mapping_.file_system) ? 0 : 1;
+    if (work->second.files == 0) {
+        at_work_.erase(work);
+    }
+}
+
 std::optional<Result<>> FileOpener::begin(Opening &opening) {
     const bool copies = !always_answers(opening.mapping_.file_system);
     if (is_blocked(opening.mapping_)) {
@@ -120,7 +144,8 @@ std::optional<Result<>> FileOpener::begin(Opening &opening) {
     if (!opening.path_ && opening.path_.error().code == ETIMEDOUT) {
         return tl::unexpected(opening.path_.error());  // of the process: opening would wait, too
     }
-    if (working_ >= max_working || (copies && copying_ >= max_copying)) {
+    opening.user_ = sharing_user_of(opening.mapping_.tgid);
+    if (!has_room(opening.user_, copies)) {
         return std::nullopt;
     }
     if (idle_.empty()) {
@@ -132,8 +157,9 @@ std::optional<Result<>> FileOpener::begin(Opening &opening) {
     }
     opening.reader_ = std::move(idle_.back());
     idle_.pop_back();
-    working_++;
-    copying_ += copies ? 1 : 0;
+    Work &work = at_work_[opening.user_];
+    work.files++;
+    work.copies += copies ? 1 : 0;
     opening.progress_.began = opening.progress_.last = Clock::now();
     opening.progress_.count = opening.reader_->progress();
     return ask_to_open(opening);
@@ -226,13 +252,12 @@ std::optional<Result<MappedFile>> FileOpener::answered(Opening &opening,
 Result<MappedFile> FileOpener::end(Opening &opening, Result<MappedFile> result) {
     if (opening.reader_) {
         used_ = Clock::now();
-        working_--;
-        copying_ -= always_answers(opening.mapping_.file_system) ? 0 : 1;
+        end_work(opening);
         // A child that found another file still has that file open.
         if (idle_.size() < max_idle && (result || !opening.is_in_use_)) {
             idle_.push_back(std::move(opening.reader_));
         } else if (!opening.reader_->end()) {
-            stuck_.push_back({std::move(opening.reader_), 0, user_of(opening.mapping_.tgid)});
+            stuck_.push_back({std::move(opening.reader_), 0, opening.user_});
         }
         opening.reader_.reset();
     }
@@ -247,11 +272,10 @@ Result<MappedFile> FileOpener::give_up(Opening &opening) {
 
 void FileOpener::abandon(Opening &opening) {
     if (opening.reader_) {
-        working_--;
-        copying_ -= always_answers(opening.mapping_.file_system) ? 0 : 1;
+        end_work(opening);
         if (!opening.reader_->end()) {
-            stuck_.push_back({std::move(opening.reader_), opening.mapping_.file.device,
-                              user_of(opening.mapping_.tgid)});
+            stuck_.push_back(
+                {std::move(opening.reader_), opening.mapping_.file.device, opening.user_});
         }
         opening.reader_.reset();
     }

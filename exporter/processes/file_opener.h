@@ -59,7 +59,8 @@ public:
         Result<std::string> path_;
         ForeignReader::Part part_;
         int again_;
-        int way_;  // the current way: see ask_to_open()
+        int way_;                            // the current way: see ask_to_open()
+        std::optional<std::uint32_t> user_;  // while it has a reader
         std::unique_ptr<ForeignReader> reader_;
         bool is_found_ = false;   // it is open, and can be handed over
         bool is_in_use_ = false;  // the child has a file open, or has ended
@@ -108,6 +109,14 @@ private:
         std::chrono::steady_clock::time_point until;  // no file of it is opened before
     };
 
+    struct Work {
+        std::size_t files = 0;
+        std::size_t copies = 0;
+    };
+    // Whether one more may begin for the user. One child of each kind is kept for other users.
+    [[nodiscard]] bool has_room(const std::optional<std::uint32_t> &user, bool copies) const;
+    void end_work(const Opening &opening);
+
     // Empty: too many children are at work now.
     std::optional<Result<>> begin(Opening &opening);
     Result<> ask_to_open(Opening &opening);
@@ -121,8 +130,8 @@ private:
     std::vector<Stuck> stuck_;
     std::vector<Slow> slow_;
     std::chrono::steady_clock::time_point used_;
-    std::size_t working_ = 0;
-    std::size_t copying_ = 0;
+    // By user of those that are at work, and of those among them that copy.
+    std::map<std::optional<std::uint32_t>, Work> at_work_;
 };
 
 // Whether a read on such a file system waits only for this machine, never for a server or a

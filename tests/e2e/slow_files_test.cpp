@@ -141,3 +141,29 @@ TEST_CASE("a library on a file system in user space is attached to", "[e2e]") {
     // Nothing of it stays open that would have to be closed.
     check_it_ends(exporter);
 }
+
+TEST_CASE("files of one user that are copied slowly leave a child for others", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    e2e::make_sparse_library(directory / "large", 2'000'000);  // minutes of reading
+    std::unique_ptr<e2e::Child> user;  // ends after the file systems, for which its end would wait
+    std::unique_ptr<e2e::MapsAsCode> other;
+    const HangingFileSystem first(slow_files_library, directory / "large", e2e::nobody);
+    const HangingFileSystem second(slow_files_library, directory / "large", e2e::nobody);
+    const HangingFileSystem good(slow_files_library, slow_files_good_library);
+    first.slow_down();
+    second.slow_down();
+    Exporter exporter;
+    user = std::make_unique<e2e::Child>([&]() -> int {
+        e2e::map_as_nobody({first.file(), second.file()}, directory / "maps");
+        e2e::pause_for_ever();
+    });
+    eventually("the files to be mapped",
+               [&] { return std::filesystem::exists(directory / "maps"); });
+    ::sleep(1);  // both are being copied, if they may be
+    other = std::make_unique<e2e::MapsAsCode>(good.file());
+    exporter.wait_until_attached_to(good.file());
+    // Neither has been given up yet, which takes half a minute.
+    CHECK(slow_files_failures(exporter.scrape(), "slow") == 0);
+    check_it_ends(exporter);
+}
