@@ -38,6 +38,7 @@ std::string_view text_of(std::span<const std::byte> buffer, const ForeignReader:
 
 Result<> ProcessReader::begin(std::uint32_t tgid) {
     waited_ = {};
+    spent_ = {};
     was_asked_ = false;
     const auto now = Clock::now();
     const auto left = left_alone_.find(tgid);
@@ -55,8 +56,12 @@ Result<> ProcessReader::begin(std::uint32_t tgid) {
 void ProcessReader::end(std::uint32_t tgid, bool is_left_alone) {
     about_.reset();
     const auto now = Clock::now();
-    if (waited_ >= least_charged) {
-        users_.try_emplace(user_of(tgid), Waited{.since = now}).first->second.time += waited_;
+    const Clock::duration charged =
+        (waited_ >= least_charged ? waited_ : Clock::duration::zero()) +
+        (spent_ >= limits_.least_spent ? spent_ : Clock::duration::zero());
+    if (charged > Clock::duration::zero()) {
+        users_.try_emplace(sharing_user_of(tgid), Waited{.since = now}).first->second.time +=
+            charged;
     }
     if (!was_asked_) {
         return;  // there was no child to ask

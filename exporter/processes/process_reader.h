@@ -33,6 +33,9 @@ public:
         Clock::duration window = std::chrono::seconds(10);
         Clock::duration first_pause = std::chrono::milliseconds(200);  // doubles each time
         Clock::duration longest_pause = std::chrono::seconds(30);
+        // What the caller spends itself on a process, if it is more: it makes hundreds of system
+        // calls in that time.
+        Clock::duration least_spent = std::chrono::milliseconds(1);
         // A child that has no CPU on a busy machine says nothing of the process that it reads.
         Clock::duration patience_with_cpu = std::chrono::seconds(2);
     };
@@ -50,6 +53,13 @@ public:
         auto result = work();
         end(tgid, !result && result.error().code == ETIMEDOUT);
         return result;
+    }
+
+    // For work of about() that asks no child: the caller has spent so much time on the process. It
+    // is added up for the user, too. False: the patience with the process is at its end.
+    [[nodiscard]] bool spend(Clock::duration time) {
+        spent_ += time;
+        return spent_ < limits_.patience;
     }
 
     // The answer has no error. ETIMEDOUT: none came in the time that is left for the process; a
@@ -103,6 +113,7 @@ private:
     Clock::time_point no_start_before_{};
     std::optional<std::uint32_t> about_;         // the process that questions are about
     Clock::duration waited_{};                   // for it
+    Clock::duration spent_{};                    // on it, without waiting
     bool was_asked_ = false;                     // about it
     std::map<std::uint32_t, Pause> left_alone_;  // by process
     std::map<User, Waited> users_;

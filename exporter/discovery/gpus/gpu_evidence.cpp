@@ -182,18 +182,29 @@ void add_opened(std::string_view path, const std::vector<Gpu> &gpus, GpuEvidence
     }
 }
 
-void add_all_opened(const std::string &process, const std::vector<Gpu> &gpus,
-                    GpuEvidence &evidence) {
+// The caller makes these calls itself, as they wait for nothing; but a process can have many.
+void add_all_opened(processes::ProcessReader &reader, const std::string &process,
+                    const std::vector<Gpu> &gpus, GpuEvidence &evidence) {
+    using Clock = processes::ProcessReader::Clock;
+    constexpr std::size_t between_looks = 64;
     std::error_code error;
     std::filesystem::directory_iterator entry(process + "/fd", error);
+    auto began = Clock::now();
+    bool may_go_on = true;
     for (std::size_t count = 0;
-         !error && entry != std::filesystem::directory_iterator() && count < max_descriptors;
+         may_go_on && !error && entry != std::filesystem::directory_iterator() &&
+         count < max_descriptors;
          count++) {
+        if (count % between_looks == between_looks - 1) {
+            may_go_on = reader.spend(Clock::now() - began);
+            began = Clock::now();
+        }
         std::array<char, 64> target{};
         const ssize_t size = ::readlink(entry->path().c_str(), target.data(), target.size());
         add_opened({target.data(), size > 0 ? static_cast<std::size_t>(size) : 0}, gpus, evidence);
         entry.increment(error);
     }
+    (void)reader.spend(Clock::now() - began);
 }
 
 }  // namespace
@@ -228,7 +239,7 @@ Result<GpuEvidence> gpu_evidence_of(processes::ProcessReader &reader, std::uint3
                          .is_hidden = allowed.is_hidden,
                          .opened = {},
                          .opened_instances = {}};
-    add_all_opened(process, gpus, evidence);
+    add_all_opened(reader, process, gpus, evidence);
     for (Gpu &gpu : evidence.existing) {
         gpu.mig = gpu.mig || evidence.opened_instances.contains(gpu.minor);  // since it was read
     }

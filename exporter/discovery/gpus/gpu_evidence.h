@@ -38,8 +38,8 @@ struct GpuSources {
     std::optional<DevicePrograms> programs;
 };
 
-// Fails if the process or its /dev cannot be read. Reads at most 4096 links in /proc/<tgid>/fd,
-// 64 KiB of text elsewhere. For work of reader.about().
+// Fails if the process or its /dev cannot be read. Reads at most 4096 links in /proc/<tgid>/fd, for
+// as long as the reader has patience, and 64 KiB of text elsewhere. For work of reader.about().
 [[nodiscard]] Result<GpuEvidence> gpu_evidence_of(processes::ProcessReader &reader,
                                                   std::uint32_t tgid, const std::vector<Gpu> &gpus,
                                                   const GpuSources &sources);

@@ -4,15 +4,20 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "exporter/discovery/gpus/gpu_evidence.h"
 #include "exporter/discovery/gpus/visible_gpus.h"
+#include "exporter/processes/process_reader.h"
 #include "tests/harness/device_program.h"
 #include "tests/harness/directory.h"
 #include "tests/unit/discovery/made_up_gpus.h"
@@ -45,7 +50,8 @@ public:
         }
     }
     // As CUDA opens them.
-    void opened(std::initializer_list<int> minors) const {
+    void opened(const std::vector<int> &minors) const {
+        visible_gpus_process_fs::remove_all(process() / "fd");
         visible_gpus_process_fs::create_directories(process() / "fd");
         int number = 3;
         for (const std::string target : {"/dev/nvidiactl", "/dev/nvidia-uvm", "socket:[1]"}) {
@@ -84,6 +90,17 @@ public:
         const auto group = directory_ / "cgroups/devices/slurm/uid_0/job_1";
         visible_gpus_process_fs::create_directories(group);
         std::ofstream(group / "devices.list") << text;
+    }
+    // When so much time was spent on the process already.
+    [[nodiscard]] std::size_t opened_seen_after(std::chrono::hours spent) const {
+        gpusnoop::processes::ProcessReader reader;
+        const auto evidence = reader.about(kTgid, [&] {
+            (void)reader.spend(spent);
+            return gpu_evidence_of(reader, kTgid, gpus(),
+                                   {.proc = directory_.path().string(), .programs = {}});
+        });
+        REQUIRE(evidence.has_value());
+        return evidence->opened.size();
     }
     [[nodiscard]] VisibleGpus visible(const std::vector<Gpu> &of_node) const {
         gpusnoop::processes::ProcessReader reader;
@@ -173,6 +190,16 @@ TEST_CASE("a process's devices, from its environment and its nodes", "[visible_g
         CHECK(devices(proc.visible(gpus()), 0).empty());
         CHECK(proc.visible(gpus({2})).only() == 2u);
     }
+}
+
+TEST_CASE("the descriptors of a process are read for as long as there is patience with it",
+          "[visible_gpus]") {
+    const MadeUpProc proc;
+    std::vector<int> minors(300);
+    std::iota(minors.begin(), minors.end(), 0);
+    proc.opened(minors);
+    CHECK(proc.opened_seen_after(std::chrono::hours(0)) == 300);
+    CHECK(proc.opened_seen_after(std::chrono::hours(1)) <= 64);
 }
 
 TEST_CASE("GPUs whose nodes exist, and of which the process may open some", "[visible_gpus]") {

@@ -141,3 +141,16 @@ TEST_CASE("a process that answers in time keeps the reader waiting for its user'
     CHECK(answered < 20);
     CHECK(arguments(reader, no_process, 3).error().code == ENOENT);
 }
+
+TEST_CASE("what the caller spends on a process without waiting counts for its user, too") {
+    ProcessReader reader(small_limits);
+    const auto spend = [&](std::uint32_t tgid, std::chrono::milliseconds time) {
+        return reader.about(tgid, [&]() -> Result<bool> { return reader.spend(time); });
+    };
+    CHECK(spend(own_process(), 0ms).value());
+    CHECK_FALSE(spend(own_process(), 60ms).value());  // more than there is patience with it
+    CHECK_FALSE(spend(parent_process(), 70ms).value());
+    REQUIRE_FALSE(spend(own_process(), 0ms));
+    CHECK(spend(parent_process(), 0ms).error().code == ETIMEDOUT);
+    CHECK(arguments(reader, no_process, 3).error().code == ENOENT);
+}
