@@ -21,10 +21,6 @@ std::string path_of(std::uint32_t tgid, std::string_view file) {
     return "/proc/" + std::to_string(tgid) + "/" + std::string(file);
 }
 
-std::chrono::nanoseconds tick() {
-    return std::chrono::nanoseconds(1'000'000'000 / ::sysconf(_SC_CLK_TCK));
-}
-
 // Field `number` of /proc/PID/stat, counted as in proc_pid_stat(5).
 Result<std::int64_t> stat_field(std::uint32_t tgid, int number) {
     const auto line = read_start(path_of(tgid, "stat"), 1024);  // it has about 300 bytes
@@ -96,7 +92,7 @@ Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid) {
     if (!ticks) {
         return tl::unexpected(ticks.error());
     }
-    return *ticks * tick();
+    return *ticks * clock_tick();
 }
 
 std::int64_t stack_start_of(std::uint32_t tgid) {
@@ -159,13 +155,17 @@ std::chrono::nanoseconds time_unblocked_of(std::uint32_t tgid) {
     return std::chrono::nanoseconds(ran + waited);
 }
 
+std::chrono::nanoseconds clock_tick() {
+    return std::chrono::nanoseconds(1'000'000'000 / ::sysconf(_SC_CLK_TCK));
+}
+
 Presence presence(std::uint32_t tgid, std::chrono::nanoseconds started) {
     const auto now = start_time(tgid);
     if (!now) {
         const int code = now.error().code;
         return code == ENOENT || code == ESRCH ? Presence::gone : Presence::unsure;
     }
-    return *now <= started && started < *now + tick() ? Presence::running : Presence::gone;
+    return *now <= started && started < *now + clock_tick() ? Presence::running : Presence::gone;
 }
 
 std::string executable_path(std::uint32_t tgid) {

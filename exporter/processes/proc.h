@@ -17,6 +17,9 @@ namespace gpusnoop::processes {
 // or ESRCH if the process does not exist.
 Result<std::chrono::nanoseconds> start_time(std::uint32_t tgid);
 
+// What the kernel rounds such a time down to.
+std::chrono::nanoseconds clock_tick();
+
 // Where the stack of its program begins, at random for each exec; 0 if that is not shown.
 std::int64_t stack_start_of(std::uint32_t tgid);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "exporter/processes/proc.h"
+
 namespace gpusnoop::probes {
 
 void OverheadShare::has_run(std::chrono::nanoseconds time) {
@@ -25,7 +27,9 @@ OverheadSharePtr OverheadLimits::share_of(std::uint32_t tgid, std::chrono::nanos
         std::erase_if(shares_, [](const auto &share) { return share.second.expired(); });
         tidy_at_ = shares_.size() + most_forgotten;
     }
-    std::weak_ptr<OverheadShare> &known = shares_[{tgid, started}];
+    // One probe may know it from the kernel's record, to the nanosecond, and another from /proc.
+    std::weak_ptr<OverheadShare> &known =
+        shares_[{tgid, started - started % processes::clock_tick()}];
     auto share = known.lock();
     if (share == nullptr) {
         share = std::make_shared<OverheadShare>();

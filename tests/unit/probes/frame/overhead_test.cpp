@@ -206,17 +206,18 @@ TEST_CASE("a process that ends before any page was made has no more cost than it
 
 TEST_CASE("each process has its own limit, and each program of it the same") {
     OverheadLimits limits([](auto) { return std::nullopt; });
-    const auto share = limits.share_of(7, 5us);
+    const auto share = limits.share_of(7, 10'003ms);
     share->has_run(1us);
     CHECK(share->take(600) == 600);
-    CHECK(limits.share_of(7, 5us)->take(600) == 400);  // after an exec
-    CHECK(limits.share_of(7, 6us)->take(600) == 600);  // another process
-    CHECK(limits.share_of(8, 5us)->take(600) == 600);
+    CHECK(limits.share_of(7, 10'003ms)->take(600) == 400);  // after an exec
+    CHECK(limits.share_of(7, 10s) == share);                // as /proc shows its start
+    CHECK(limits.share_of(7, 10'010ms)->take(600) == 600);  // another process
+    CHECK(limits.share_of(8, 10'003ms)->take(600) == 600);
     CHECK(limits.share_of(7, 0us)->take(600) == 600);  // who knows which
     for (std::uint32_t tgid = 100; tgid < 5'000; tgid++) {
-        CHECK(limits.share_of(tgid, 5us)->take(1) == 1);
+        CHECK(limits.share_of(tgid, 10'003ms)->take(1) == 1);
     }
-    CHECK(limits.share_of(7, 5us) == share);
+    CHECK(limits.share_of(7, 10'003ms) == share);
 }
 
 TEST_CASE("what a probe costs on this machine is on the page, by mode and part") {
