@@ -148,6 +148,8 @@ Allowed allowed_in(const std::string &process, const std::vector<Gpu> &gpus,
         if (list && !list->empty()) {
             allowed.minors = allowed_by([&](CharacterDevice of) { return listed_in(*list, of); },
                                         gpus, capabilities);
+            // A list that allows all devices has exceptions perhaps, which it does not show.
+            allowed.is_hidden = !allowed.minors && *group.path != "/";
         }
     }
     if (!sources.programs || (sources.programs->empty() && group.exists)) {

@@ -22,7 +22,8 @@ struct GpuEvidence {
     // Those that its device cgroup allows it to open, if that can be read: v1 does not name the
     // denied ones where it allows all but some.
     std::optional<Minors> listed;
-    // It may not open all of them perhaps, by device programs that cannot be read.
+    // It may not open all of them perhaps, by device programs that cannot be read, or by exceptions
+    // from a list (v1) that allows all devices.
     bool is_hidden = false;
     // Nodes that the process has open now: CUDA may not have opened all of them yet.
     Minors opened;
