@@ -23,6 +23,10 @@
 	F(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, GET_POOL, 0,                       \
 	  ADDRESS(1) | SOURCE(2))                                                                  \
 	F(cuDeviceGetMemPool, cuDeviceGetMemPool, GET_POOL, 0, ADDRESS(1) | SOURCE(2))             \
+	F(cuMemGetDefaultMemPool, cuMemGetDefaultMemPool, GET_POOL, CUDA_POOL_OF_LOCATION,         \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cuMemGetMemPool, cuMemGetMemPool, GET_POOL, CUDA_POOL_OF_LOCATION,                       \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
 	F(cuMemCreate, cuMemCreate, ALLOCATE_AT, MEMORY_vmm, ADDRESS(1) | BYTES(2) | SOURCE(3))    \
 	F(cuMemFree_v2, cuMemFree, FREE, MEMORY_device, ADDRESS(1))                                \
 	F(cuMemFreeHost, cuMemFreeHost, FREE, MEMORY_pinned_host, ADDRESS(1))                      \

@@ -47,7 +47,7 @@
 	OPERATION(PRIMARY_CONTEXT, STATE) /* ADDRESS to put it, SOURCE: device */                  \
 	OPERATION(MAKE_POOL,                                                                       \
 		  STATE)	   /* ADDRESS to put a pool, SOURCE: properties with a location */ \
-	OPERATION(GET_POOL, STATE) /* ADDRESS to put a pool, SOURCE: its device */                 \
+	OPERATION(GET_POOL, STATE) /* ADDRESS to put a pool, SOURCE: its device, or a location */  \
 	OPERATION(DESTROY_POOL, STATE)	 /* ADDRESS: pool */                                       \
 	OPERATION(GET_KERNEL, STATE)	 /* ADDRESS to put a handle, SOURCE: what it stands for */ \
 	OPERATION(GET_FUNCTION, STATE)	 /* ADDRESS to put a handle, SOURCE: the kernel's name */  \
@@ -90,6 +90,9 @@ enum cuda_operation_class {
 	CUDA_CLASS_EVENT,
 	CUDA_CLASS_PROFILER
 };
+
+/* The variant of GET_POOL: the pool is of a location, not of a device. */
+enum { CUDA_POOL_OF_LOCATION = 1 };
 
 /* The variant of an operation on a node: how its parameters are given, at BYTES. */
 enum cuda_node_parameters {

@@ -13,7 +13,7 @@ enum location_type {
 	LOCATION_HOST_NUMA_CURRENT = 4,
 };
 
-/* In CUmemAllocationProp, CUmemPoolProps and cudaMemPoolProps: the type, then the device. */
+/* In CUmemAllocationProp, CUmemPoolProps and cudaMemPoolProps. */
 #define LOCATION_OFFSET 8
 
 struct location {
@@ -30,16 +30,16 @@ struct {
 	__type(value, struct location);
 } cuda_pools SEC(".maps");
 
-/* Host memory belongs to no device, so it counts for the one of the thread, as pinned memory does.
- */
+/* `place` is a CUmemLocation or cudaMemLocation: the type, then the device. Host memory belongs to
+ * no device, so it counts for the one of the thread, as pinned memory does. */
 static __always_inline void read_location(struct location *location, struct thread *thread,
-					  __u64 properties)
+					  __u64 place)
 {
 	__u64 word = 0; /* on the stack: the kernel checks what is copied to its heap */
 
 	location->device = CUDA_DEVICE_UNKNOWN;
 	location->is_host = 0;
-	bpf_probe_read_user(&word, sizeof(word), (const void *)(properties + LOCATION_OFFSET));
+	bpf_probe_read_user(&word, sizeof(word), (const void *)place);
 	switch ((__u32)word) {
 	case LOCATION_DEVICE:
 		if ((__s32)(word >> 32) >= 0)
@@ -62,8 +62,13 @@ static __always_inline void learn_pool(struct thread *thread, const struct call 
 	if (bpf_probe_read_user(&thread->key.address, sizeof(__u64),
 				(const void *)argument(call, CUDA_ADDRESS)))
 		return;
-	if (CUDA_COOKIE_OPERATION(call->function) == CUDA_MAKE_POOL) {
-		read_location(location, thread, argument(call, CUDA_SOURCE));
+	if (CUDA_COOKIE_OPERATION(call->function) == CUDA_MAKE_POOL ||
+	    CUDA_COOKIE_VARIANT(call->function) == CUDA_POOL_OF_LOCATION) {
+		__u64 place = argument(call, CUDA_SOURCE);
+
+		if (CUDA_COOKIE_OPERATION(call->function) == CUDA_MAKE_POOL)
+			place += LOCATION_OFFSET;
+		read_location(location, thread, place);
 	} else {
 		location->device = argument(call, CUDA_SOURCE);
 		location->is_host = 0;
@@ -87,7 +92,7 @@ static __always_inline void locate(struct thread *thread, const struct call *cal
 	location->is_host = 0;
 	switch (CUDA_COOKIE_OPERATION(call->function)) {
 	case CUDA_ALLOCATE_AT:
-		read_location(location, thread, argument(call, CUDA_SOURCE));
+		read_location(location, thread, argument(call, CUDA_SOURCE) + LOCATION_OFFSET);
 		break;
 	case CUDA_ALLOCATE_FROM_POOL:
 		set_key(thread, argument(call, CUDA_SOURCE), CUDA_LIVE_POOLS);

@@ -24,6 +24,10 @@
 	F(cudaDeviceGetDefaultMemPool, cudaDeviceGetDefaultMemPool, GET_POOL, 0,                   \
 	  ADDRESS(1) | SOURCE(2))                                                                  \
 	F(cudaDeviceGetMemPool, cudaDeviceGetMemPool, GET_POOL, 0, ADDRESS(1) | SOURCE(2))         \
+	F(cudaMemGetDefaultMemPool, cudaMemGetDefaultMemPool, GET_POOL, CUDA_POOL_OF_LOCATION,     \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cudaMemGetMemPool, cudaMemGetMemPool, GET_POOL, CUDA_POOL_OF_LOCATION,                   \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
 	F(cudaFree, cudaFree, FREE, MEMORY_device, ADDRESS(1))                                     \
 	F(cudaFreeHost, cudaFreeHost, FREE, MEMORY_pinned_host, ADDRESS(1))                        \
 	F(cudaFreeAsync, cudaFreeAsync, FREE, MEMORY_async, ADDRESS(1) | STREAM(2))                \

@@ -163,7 +163,8 @@ static __always_inline void trace_other(struct cuda_trace_record *record,
 	case CUDA_GET_POOL:
 	case CUDA_PRIMARY_CONTEXT:
 	case CUDA_CREATE_CONTEXT:
-		record->memory.head.device = argument(call, CUDA_SOURCE);
+		if (CUDA_COOKIE_VARIANT(call->function) != CUDA_POOL_OF_LOCATION)
+			record->memory.head.device = argument(call, CUDA_SOURCE);
 		/* fallthrough */
 	case CUDA_MAKE_POOL:
 	case CUDA_HANDLE:

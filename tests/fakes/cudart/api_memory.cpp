@@ -123,6 +123,15 @@ int default_pool(MemoryPool *pool, int device) {
     return error == kSuccess ? driver().cuDeviceGetDefaultMemPool(pool, device) : error;
 }
 
+// From CUDA 13 on.
+int located_pool(Function self, int (*function)(MemoryPool *, MemoryLocation *, int),
+                 MemoryPool *pool, MemoryLocation *location, int type) {
+    return call(self, [&](const Call &) {
+        const int error = use_device();
+        return error == kSuccess ? function(pool, location, type) : error;
+    });
+}
+
 }  // namespace
 }  // namespace standin
 
@@ -174,6 +183,10 @@ STANDIN_DEFINE(cudaDeviceGetDefaultMemPool, (MemoryPool * pool, int device),
                call(self, [&](const Call &) { return default_pool(pool, device); }))
 STANDIN_DEFINE(cudaDeviceGetMemPool, (MemoryPool * pool, int device),
                call(self, [&](const Call &) { return default_pool(pool, device); }))
+STANDIN_DEFINE(cudaMemGetDefaultMemPool, (MemoryPool * pool, MemoryLocation *location, int type),
+               located_pool(self, driver().cuMemGetDefaultMemPool, pool, location, type))
+STANDIN_DEFINE(cudaMemGetMemPool, (MemoryPool * pool, MemoryLocation *location, int type),
+               located_pool(self, driver().cuMemGetMemPool, pool, location, type))
 STANDIN_DEFINE(cudaMemPoolCreate, (MemoryPool * pool, const PoolProperties *properties),
                call(self, [&](const Call &) -> int {
                    const int error = use_device();

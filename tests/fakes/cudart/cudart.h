@@ -31,6 +31,9 @@ STANDIN_RUNTIME_BOTH(cudaFreeAsync, _ptsz, void *pointer, standin::Stream stream
 int cudaMemGetInfo(std::size_t *free_bytes, std::size_t *total_bytes);
 int cudaDeviceGetDefaultMemPool(standin::MemoryPool *pool, int device);
 int cudaDeviceGetMemPool(standin::MemoryPool *pool, int device);
+int cudaMemGetDefaultMemPool(standin::MemoryPool *pool, standin::MemoryLocation *location,
+                             int type);
+int cudaMemGetMemPool(standin::MemoryPool *pool, standin::MemoryLocation *location, int type);
 int cudaMemPoolCreate(standin::MemoryPool *pool, const standin::PoolProperties *properties);
 int cudaMemPoolDestroy(standin::MemoryPool pool);
 

@@ -61,6 +61,16 @@ int reset_primary(const Call &open, Device device) {
     return kSuccess;
 }
 
+// Of the locations, only devices have pools here, and each device has one.
+int located_pool(Function self, MemoryPool *pool, const MemoryLocation *location) {
+    if (location == nullptr || location->type != kOnDevice) {
+        return call(self, [](const Call &) { return kInvalidValue; });
+    }
+    return device_call(self, location->id, [&](const Call &) {
+        return answer(pool, [&] { return default_pool(location->id); });
+    });
+}
+
 // `forbidden` says why it may not be done.
 template <typename Forbidden>
 int synchronize(Function self, Stream stream, Forbidden &&forbidden) {
@@ -129,6 +139,11 @@ STANDIN_DEFINE(cuDeviceGetMemPool, (MemoryPool * pool, Device device),
                device_call(self, device, [&](const Call &) {
                    return answer(pool, [&] { return default_pool(device); });
                }))
+
+STANDIN_DEFINE(cuMemGetDefaultMemPool, (MemoryPool * pool, MemoryLocation *location, int /*type*/),
+               located_pool(self, pool, location))
+STANDIN_DEFINE(cuMemGetMemPool, (MemoryPool * pool, MemoryLocation *location, int /*type*/),
+               located_pool(self, pool, location))
 
 STANDIN_DEFINE(cuDevicePrimaryCtxRetain, (Context * context, Device device),
                device_call(self, device, [&](const Call &) -> int {

@@ -75,6 +75,8 @@ STANDIN_BOTH(cuMemAllocFromPoolAsync, _ptsz, standin::DevicePointer *memory, std
 int cuMemFree_v2(standin::DevicePointer memory);
 int cuMemFreeHost(void *memory);
 STANDIN_BOTH(cuMemFreeAsync, _ptsz, standin::DevicePointer memory, standin::Stream stream);
+int cuMemGetDefaultMemPool(standin::MemoryPool *pool, standin::MemoryLocation *location, int type);
+int cuMemGetMemPool(standin::MemoryPool *pool, standin::MemoryLocation *location, int type);
 int cuMemPoolCreate(standin::MemoryPool *pool, const standin::PoolProperties *properties);
 int cuMemPoolDestroy(standin::MemoryPool pool);
 

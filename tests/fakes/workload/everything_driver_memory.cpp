@@ -37,8 +37,12 @@ void allocate_from_pool(
     standin::MemoryPool pool = nullptr;
     const int device = all.current().device;
     if (all.coin()) {
-        const int error = all.coin() ? all.make(DRIVER(cuDeviceGetDefaultMemPool), &pool, device)
-                                     : all.make(DRIVER(cuDeviceGetMemPool), &pool, device);
+        standin::MemoryLocation location{.id = device};
+        const int error =
+            all.coin() ? (all.coin() ? all.make(DRIVER(cuDeviceGetDefaultMemPool), &pool, device)
+                                     : all.make(DRIVER(cuDeviceGetMemPool), &pool, device))
+                       : (all.coin() ? all.make(DRIVER(cuMemGetDefaultMemPool), &pool, &location, 1)
+                                     : all.make(DRIVER(cuMemGetMemPool), &pool, &location, 1));
         if (error == kSuccess) {
             allocate(all, MemoryKind::async, function, pool, stream);
         }

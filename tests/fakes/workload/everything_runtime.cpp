@@ -66,8 +66,12 @@ void allocate_from_pool(
         }
         return;
     }
-    const int error = all.coin() ? all.make(RUNTIME(cudaDeviceGetDefaultMemPool), &pool, device)
-                                 : all.make(RUNTIME(cudaDeviceGetMemPool), &pool, device);
+    standin::MemoryLocation location{.id = device};
+    const int error =
+        all.coin() ? (all.coin() ? all.make(RUNTIME(cudaDeviceGetDefaultMemPool), &pool, device)
+                                 : all.make(RUNTIME(cudaDeviceGetMemPool), &pool, device))
+                   : (all.coin() ? all.make(RUNTIME(cudaMemGetDefaultMemPool), &pool, &location, 1)
+                                 : all.make(RUNTIME(cudaMemGetMemPool), &pool, &location, 1));
     if (error == kSuccess) {
         allocate(all, MemoryKind::async, function, pool, stream);
     }

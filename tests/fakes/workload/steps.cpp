@@ -11,6 +11,7 @@
 //   create TYPE ID      a handle of memory, 2 MiB, at that CUmemLocation; it is never released
 //   pool TYPE ID BYTES  so many bytes from a new pool at that location, which is destroyed
 //   default_pool ID BYTES  from the default pool of that device
+//   located_pool ID BYTES  the same, asked for by its location
 //   use DEVICE          makes it the thread's
 //   wait                prints "waiting K", K counted from 1, and waits for SIGUSR1
 
@@ -111,6 +112,13 @@ private:
         if (step == "default_pool" && count > 1) {
             standin::MemoryPool pool = nullptr;
             check(cudaDeviceGetDefaultMemPool(&pool, integer(0)));
+            allocate_from(pool, number(words[1]));
+            return 2;
+        }
+        if (step == "located_pool" && count > 1) {
+            standin::MemoryPool pool = nullptr;
+            standin::MemoryLocation location{.id = integer(0)};
+            check(cudaMemGetMemPool(&pool, &location, 1));
             allocate_from(pool, number(words[1]));
             return 2;
         }
