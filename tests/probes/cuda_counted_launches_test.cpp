@@ -182,6 +182,36 @@ TEST_CASE("no launch is lost or counted twice when links are exchanged",
     check_account_at_rest(exporter);
 }
 
+TEST_CASE("launches that are counted count once if longjmp or an exception leaves them",
+          "[kernel][modes][slow-by-perf]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    CAPTURE(mode);
+    const Exporter exporter(counted_config(mode));
+    const Process holder = ready_for_launches(exporter, mode);
+    const Fast fast;
+    fast.wait_until_counted(exporter);
+    constexpr double launches_of_each = 300;  // of which 100 are left
+    double launches = 0;
+    for (const std::string scenario :
+         {"longjmp_out_of_driver_launches", "exception_out_of_driver_launches"}) {
+        CAPTURE(scenario);
+        const Finished ran = run({standin("faults"), scenario});
+        CHECK(ran.code == 0);
+        CHECK(ran.output == scenario + " ok\n");
+        launches += launches_of_each;
+        const Page page =
+            exporter.wait_for(counted_launches_family, {{"comm", "faults"}}, launches);
+        CHECK(page.sum(counted_durations_family, {{"comm", "faults"}}) == 0);
+    }
+    fast.be("slow", SIGUSR1);
+    fast.be("idle", SIGUSR1);
+    check_account_at_rest(exporter);
+    const Page page = exporter.scrape();
+    CHECK(page.sum("gpusnoop_probe_stale_calls_total", {{"probe", "cuda"}}) == 0);
+    CHECK(page.sum(counted_launches_family, {{"comm", "faults"}}) == launches);
+}
+
 TEST_CASE("the launches counted for a process stay on the page after its end", "[kernel]") {
     require_bpf();
     const std::string mode = attach_modes().front();

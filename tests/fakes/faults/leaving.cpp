@@ -76,21 +76,43 @@ __attribute__((noinline)) int launch_and_jump_out() {
     return 1;
 }
 
+void throw_out() {
+    throw std::runtime_error("out of the call");
+}
+
+int launch_and_throw_out() {
+    try {
+        demo::launch_known_arguments();
+    } catch (const std::runtime_error &) {
+        standin_reset_depth();
+        return 1;
+    }
+    return 0;
+}
+
 // One launch in three is left, of which the first is one.
-bool longjmp_out_of_launches() {
+bool leave_launches(const char *function, void (*leave)(), int (*launch)()) {
     int left = 0;
     for (int time = 0; time < kTimes; ++time) {
-        on_every("cudaLaunchKernel", jump_out);
-        left += launch_and_jump_out();
+        on_every(function, leave);
+        left += launch();
         clear_actions();
-        left += launch_and_jump_out();
-        left += launch_and_jump_out();
+        left += launch();
+        left += launch();
     }
     return left == kTimes;
 }
 
-void throw_out() {
-    throw std::runtime_error("out of the call");
+bool longjmp_out_of_launches() {
+    return leave_launches("cudaLaunchKernel", jump_out, launch_and_jump_out);
+}
+
+bool longjmp_out_of_driver_launches() {
+    return leave_launches("cuLaunchKernel", jump_out, launch_and_jump_out);
+}
+
+bool exception_out_of_driver_launches() {
+    return leave_launches("cuLaunchKernel", throw_out, launch_and_throw_out);
 }
 
 bool exception() {
@@ -179,7 +201,9 @@ std::vector<Scenario> leaving_scenarios() {
         {"longjmp", longjmp_out},
         {"longjmp_then_deeper", longjmp_then_deeper},
         {"longjmp_out_of_launches", longjmp_out_of_launches},
+        {"longjmp_out_of_driver_launches", longjmp_out_of_driver_launches},
         {"exception", exception, 0, true},
+        {"exception_out_of_driver_launches", exception_out_of_driver_launches, 0, true},
         {"exit_in_call", exit_in_call, 3},
         {"abort_in_call", abort_in_call, 128 + SIGABRT},
         {"sigkill", sigkill, 128 + SIGKILL},
