@@ -131,18 +131,33 @@ std::chrono::duration<double> check_victim(const Exporter &exporter, const std::
 
 }  // namespace
 
+TEST_CASE("a program with millions of symbols and thousands of kernels leaves others their names",
+          "[e2e]") {
+    require_bpf();
+    // Before the exporter, which would see what it registers: of each, a name is looked up.
+    const e2e::LaunchesAtAnyAddress addresses;
+    Exporter exporter;
+    eventually("kernels at thousands of addresses", [&] {
+        return exporter.scrape().sum("gpusnoop_cuda_kernel_launches_total",
+                                     {{"comm", "addresses"}}) > 1000;
+    });
+    (void)check_victim(exporter, "victim");
+    exporter.process().signal(SIGTERM);
+    CHECK(exporter.process().wait() == 0);
+}
+
 TEST_CASE("attacks of a user at the same time do not harm others", "[.soak]") {
     require_bpf();
     std::array<e2e::LocksItsMappings, 3> lockers;
     const e2e::HasSlowMap map;
     const e2e::HasPythons pythons;
+    const e2e::LaunchesAtAnyAddress addresses;
     Exporter exporter(
         "discovery: {rescan_interval: 1s}\nsyscall: {enabled: true}\nin_flight: {min_age: 1ms}\n"
         "torch: {enabled: true}\n"
         "targets: {comms: [locker, stacks, pythons]}\n" +
         own_groups("auto") +
         "    calls: {libraries: [\"libcalls.so*\"], functions: [calls_callback]}\n");
-    const e2e::LaunchesAtAnyAddress addresses;
     const InventsTensors inventor;
     exporter.wait_until_attached_to(standin("torch/2/libc10.so"));
     const e2e::MapsAsCode mapped(standin("libcalls.so.1"));

@@ -50,7 +50,8 @@ private:
 };
 
 // A process of nobody's, with the name "addresses", that launches kernels at thousands of
-// addresses. Its file has millions of symbols to look for them in.
+// addresses. Its file has millions of symbols to look for them in, which an exporter does that was
+// started later.
 class LaunchesAtAnyAddress {
 public:
     LaunchesAtAnyAddress();
