@@ -182,3 +182,26 @@ TEST_CASE("a Python program with ids of its own, as in a container, shows its fu
     CHECK(one >= least_samples(0.25e9));
     CHECK(three >= least_samples(0.75e9));
 }
+
+TEST_CASE("a Python program with twenty other files of its interpreter's name shows its functions",
+          "[kernel]") {
+    require_bpf();
+    const std::string interpreter = GENERATE(from_range(python_commands()));
+    CAPTURE(interpreter);
+    const TemporaryDirectory directory;
+    std::vector<std::string> words = {"burn", "2000"};
+    for (int i = 0; i < 20; i++) {
+        words.push_back((directory / ("libpython3." + std::to_string(i) + ".so")).string());
+        std::filesystem::copy_file(standin("libcalls.so.1"), words.back());
+    }
+    const Process process = profile_python_start(interpreter, words);
+    Profile profile({pid_option(process), "--format=json", "--frequency=199"});
+    auto said = work(process);
+    const Json json = Json::parse(profile.finish());
+    double burned = 0;
+    for (const auto &[functions, samples] : by_chain(json, "samples")) {
+        burned += functions.find("Work.burn > Work.burn_") != std::string::npos ? samples : 0;
+    }
+    CAPTURE(json.dump());
+    CHECK(burned >= least_samples(said["one"] + said["three"]));
+}

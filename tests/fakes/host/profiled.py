@@ -1,10 +1,11 @@
 """Spends time in functions, and says how much: for tests/probes/profile_python_test.cpp.
 
-profiled.py burn|callback|threads|nap MILLISECONDS
+profiled.py burn|callback|threads|nap MILLISECONDS [FILE...]
 
-Waits for SIGUSR1, works, prints the nanoseconds of CPU time, or of sleep, by function, and waits again.
+Maps the files as code, as libraries are. Waits for SIGUSR1, works, prints the nanoseconds of CPU time, or of sleep, by function, and waits again.
 """
 
+import mmap
 import signal
 import sys
 import threading
@@ -64,7 +65,13 @@ def wait():
     signal.sigwait([signal.SIGUSR1])
 
 
+def map_as_code(path):
+    with open(path, "rb") as file:
+        return mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_EXEC)
+
+
 def main():
+    mapped = [map_as_code(path) for path in sys.argv[3:]]
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
     work = Work()
     wait()
@@ -72,6 +79,7 @@ def main():
     for name, nanoseconds in work.spent.items():
         print(name, nanoseconds)
     wait()
+    del mapped
 
 
 main()
