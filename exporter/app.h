@@ -19,6 +19,7 @@
 //   pipeline (probes/frame/pipeline.h): drains the rings and aggregates, with priority
 //     (system/priority.h). Owns all counters and live allocations.
 //   resolvers (symbols/stacks/background_resolver.h): open executables, name kernels and stacks.
+//   hanging calls (probes/in_flight/watch.h): reads where their threads are, for the log.
 //   sinks (sinks/sink.h), one thread each: write events to a file or socket.
 //   server, one thread: waits for clients. Owns all connections that wait.
 //   workers (http/workers.h), 10: answer requests, compress pages, do TLS handshakes, and reload on
@@ -29,13 +30,13 @@
 // Besides these there are up to a dozen child processes that open files of other processes and read
 // their memory; each ends after 10 s without work.
 //
-// The threads share fourteen things, each with a lock: the attachments; each probe's queue of links
+// The threads share fifteen things, each with a lock: the attachments; each probe's queue of links
 // to detach; the numbers of named functions; each resolver's questions and answers; each sink's
 // queue; the pipeline's queue of snapshots; discovery's queue of changes; the request for an early
 // grace period; whether a profile runs; past profiles; the measured costs of probes; the links of
-// launches; the governor's data of each process; the tables of what probes cost processes. Of the
-// locks, only that of reloads and that of the links of launches are held while the kernel attaches,
-// and the first also while it detaches.
+// launches; the governor's data of each process; the tables of what probes cost processes; the
+// stacks of hanging calls. Of the locks, only that of reloads and that of the links of launches are
+// held while the kernel attaches, and the first also while it detaches.
 #pragma once
 
 #include <functional>

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "exporter/base/quantity_text.h"
+#include "exporter/probes/frame/python/merge.h"
 #include "exporter/processes/process_names.h"
 #include "exporter/status/html.h"
 #include "exporter/status/page.h"
@@ -96,22 +97,22 @@ std::string library_state(const LibraryFacts &library) {
            "</span>";
 }
 
-std::string stack_html(const std::shared_ptr<const std::vector<symbols::Frame>> &stack) {
-    if (stack == nullptr || stack->empty()) {
+std::string stack_html(const std::vector<symbols::Frame> &stack) {
+    if (stack.empty()) {
         return "<span class=\"dim\">not known</span>";
     }
-    std::string html = "<details><summary>" + counted(stack->size(), "call", "calls") +
+    std::string html = "<details><summary>" + counted(stack.size(), "call", "calls") +
                        "</summary><ol class=\"code fit\">";
-    for (std::size_t i = 0; i < std::min(stack->size(), max_frames); i++) {
-        const symbols::Frame &frame = (*stack)[i];
+    for (std::size_t i = 0; i < std::min(stack.size(), max_frames); i++) {
+        const symbols::Frame &frame = stack[i];
         html +=
             "<li>" +
             escape_html(frame.function.empty() ? "unknown" : frame.function, max_function_bytes) +
             " " + "<small>" + escape_html(frame.module) + "</small></li>";
     }
     html += "</ol>";
-    if (stack->size() > max_frames) {
-        html += "and " + count_text(stack->size() - max_frames) + " more";
+    if (stack.size() > max_frames) {
+        html += "and " + count_text(stack.size() - max_frames) + " more";
     }
     return html + "</details>";
 }
@@ -125,7 +126,16 @@ std::vector<std::string> row_of(const probes::SlowCallOverview &call) {
             container_html(call.names.container),
             call.error ? "<b class=\"bad\">error</b> " + escape_html(*call.error)
                        : "<span class=\"dim\">none</span>",
-            stack_html(call.stack)};
+            stack_html(call.stack == nullptr ? std::vector<symbols::Frame>() : *call.stack)};
+}
+
+// The line of Python that waits, if there is one, and all of the stack.
+std::string place_html(const std::vector<symbols::Frame> &stack) {
+    const auto line = std::ranges::find_if(stack, probes::is_python);
+    return (line == stack.end()
+                ? ""
+                : "<code>" + escape_html(line->function, max_function_bytes) + "</code>") +
+           stack_html(stack);
 }
 
 // Red if somebody must act on the node.
@@ -309,21 +319,30 @@ std::string in_flight_section(const Facts &facts) {
     html +=
         sentence(counted(open.count, "call has been running for ", "calls have been running for ") +
                  min_age + " or longer.");
+    auto stacks =
+        open.stacks ? open.stacks() : std::map<std::uint32_t, std::vector<symbols::Frame>>();
     Rows rows;
     for (const probes::OpenCall &call : open.oldest) {
         const std::uint64_t age_ns = open.now_ns - std::min(open.now_ns, call.began_ns);
-        rows.push_back(
-            {"<code>" + escape_html(call.function, max_function_bytes) + "</code>",
-             age_html(static_cast<double>(age_ns) / 1e9),
-             "<code>" + escape_html(call.library) + "</code>", process_html(call, call.pid),
-             escape_html(call.thread) + " <small class=\"keep\">tid " + std::to_string(call.tid) +
-                 "</small>",
-             call.gpu.empty() ? "-" : escape_html(call.gpu), container_html(call.container)});
+        rows.push_back({"<code>" + escape_html(call.function, max_function_bytes) + "</code>",
+                        age_html(static_cast<double>(age_ns) / 1e9),
+                        "<code>" + escape_html(call.library) + "</code>",
+                        process_html(call, call.pid),
+                        escape_html(call.thread) + " <small class=\"keep\">tid " +
+                            std::to_string(call.tid) + "</small>",
+                        call.gpu.empty() ? "-" : escape_html(call.gpu),
+                        container_html(call.container), place_html(stacks[call.tid])});
     }
-    html += table_html(
-        "in-flight",
-        {{"Function"}, {"For", true}, {"Library"}, {"Process"}, {"Thread"}, {"GPU"}, {"Container"}},
-        rows);
+    html += table_html("in-flight",
+                       {{"Function"},
+                        {"For", true},
+                        {"Library"},
+                        {"Process"},
+                        {"Thread"},
+                        {"GPU"},
+                        {"Container"},
+                        {"Where"}},
+                       rows);
     return html + more(open.count, rows.size(), ", which began later") +
            sentence("<a href=\"./api/v1/in_flight\">Where their threads are now</a>");
 }

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,6 +76,9 @@ struct InFlightOverview {
     std::size_t count = 0;                // of all
     std::uint64_t now_ns = 0;             // of their clock
     std::chrono::milliseconds min_age{};  // of all
+    // The functions that the threads of `oldest` are in, by thread id, innermost first. Reads other
+    // processes, which takes up to seconds: for the thread that makes the page. Null: unknown.
+    std::function<std::map<std::uint32_t, std::vector<symbols::Frame>>()> stacks = nullptr;
 };
 
 // A report of the NVIDIA driver on a GPU (Xid) or an NVSwitch (SXid).

@@ -1,9 +1,7 @@
 #include "exporter/probes/in_flight/api.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +12,7 @@
 #include "exporter/base/utc_time.h"
 #include "exporter/probes/frame/calls_query.h"
 #include "exporter/probes/frame/frame_json.h"
+#include "exporter/probes/in_flight/calls.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {
@@ -92,16 +91,6 @@ void add_thread(Json &json, const BlockedThread *thread) {
     }
 }
 
-// By thread, when its innermost call began: the stack is shown with that call.
-std::map<std::uint32_t, std::uint64_t> innermost_calls(const std::vector<OpenCall> &calls) {
-    std::map<std::uint32_t, std::uint64_t> innermost;
-    for (const OpenCall &call : calls) {
-        std::uint64_t &began_ns = innermost[call.tid];
-        began_ns = std::max(began_ns, call.began_ns);
-    }
-    return innermost;
-}
-
 std::vector<OpenCall> chosen(const OpenCalls &all, const CallsQuery &query,
                              std::uint64_t &left_out) {
     std::vector<OpenCall> chosen;
@@ -120,17 +109,6 @@ std::vector<OpenCall> chosen(const OpenCalls &all, const CallsQuery &query,
             query.asks_for(more.function, more.library, more.comm, more.pid) ? more.count : 0;
     }
     return chosen;
-}
-
-// The threads of these calls, each with all of its calls: its stack shows where it left each.
-OpenCalls threads_of(const std::vector<OpenCall> &calls, const OpenCalls &all) {
-    OpenCalls open;
-    const auto threads = innermost_calls(calls);
-    std::ranges::copy_if(all.calls, std::back_inserter(open.calls),
-                         [&](const OpenCall &call) { return threads.contains(call.tid); });
-    std::ranges::copy_if(all.threads, std::back_inserter(open.threads),
-                         [&](const auto &thread) { return threads.contains(thread.tid); });
-    return open;
 }
 
 std::string open_calls_text(const InFlightState &state, const CallsQuery &query) {

@@ -9,7 +9,7 @@
 
 #include "exporter/probes/frame/api_resource.h"
 #include "exporter/probes/frame/open_calls.h"
-#include "exporter/probes/in_flight/stacks.h"
+#include "exporter/probes/in_flight/watch.h"
 
 namespace gpusnoop::probes {
 
@@ -20,12 +20,12 @@ inline constexpr std::size_t max_in_flight_bytes = std::size_t{8} << 20;
 
 // What a document is made of.
 struct InFlightState {
-    OpenCalls open;                            // the oldest first
-    std::vector<UnreturnedCall> unreturned;    // the newest first
-    std::chrono::nanoseconds now{};            // of the calls' clock
-    std::chrono::nanoseconds to_realtime{};    // from it to CLOCK_REALTIME
-    std::chrono::milliseconds min_age{};       // of the calls
-    std::shared_ptr<InFlightStacks> stacks{};  // null: no stacks
+    OpenCalls open;                           // the oldest first
+    std::vector<UnreturnedCall> unreturned;   // the newest first
+    std::chrono::nanoseconds now{};           // of the calls' clock
+    std::chrono::nanoseconds to_realtime{};   // from it to CLOCK_REALTIME
+    std::chrono::milliseconds min_age{};      // of the calls
+    std::shared_ptr<InFlightWatch> stacks{};  // null: no stacks
 };
 
 // "in_flight". docs/api.md describes the parameters and the members.

@@ -85,4 +85,23 @@ void sort_by_age(std::vector<OpenCall> &calls) {
     });
 }
 
+std::map<std::uint32_t, std::uint64_t> innermost_calls(const std::vector<OpenCall> &calls) {
+    std::map<std::uint32_t, std::uint64_t> innermost;
+    for (const OpenCall &call : calls) {
+        std::uint64_t &began_ns = innermost[call.tid];
+        began_ns = std::max(began_ns, call.began_ns);
+    }
+    return innermost;
+}
+
+OpenCalls threads_of(const std::vector<OpenCall> &calls, const OpenCalls &all) {
+    OpenCalls open;
+    const auto threads = innermost_calls(calls);
+    std::ranges::copy_if(all.calls, std::back_inserter(open.calls),
+                         [&](const OpenCall &call) { return threads.contains(call.tid); });
+    std::ranges::copy_if(all.threads, std::back_inserter(open.threads),
+                         [&](const auto &thread) { return threads.contains(thread.tid); });
+    return open;
+}
+
 }  // namespace gpusnoop::probes

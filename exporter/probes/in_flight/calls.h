@@ -1,6 +1,8 @@
 // The calls in flight of all probes, each call once.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <vector>
 
 #include "exporter/probes/frame/open_calls.h"
@@ -16,5 +18,12 @@ void merge(OpenCall &into, OpenCall other);
 
 // The oldest first.
 void sort_by_age(std::vector<OpenCall> &calls);
+
+// By thread, when its innermost call began: the stack is shown with that call.
+[[nodiscard]] std::map<std::uint32_t, std::uint64_t> innermost_calls(
+    const std::vector<OpenCall> &calls);
+
+// The threads of these calls, each with all of its calls: its stack shows where it left each.
+[[nodiscard]] OpenCalls threads_of(const std::vector<OpenCall> &calls, const OpenCalls &all);
 
 }  // namespace gpusnoop::probes

@@ -1,6 +1,7 @@
 #include "exporter/probes/in_flight/probe.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -20,6 +21,8 @@
 #include "exporter/probes/in_flight/api.h"
 #include "exporter/probes/in_flight/calls.h"
 #include "exporter/probes/in_flight/families.h"
+#include "exporter/probes/in_flight/stacks.h"
+#include "exporter/probes/in_flight/watch.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
@@ -69,7 +72,7 @@ private:
     AttachState state_{"in_flight"};
     std::vector<Probe *> all_;      // that follow calls
     std::vector<Probe *> sources_;  // whose calls can be listed
-    std::shared_ptr<InFlightStacks> stacks_;
+    std::shared_ptr<InFlightWatch> stacks_;
     std::deque<UnreturnedCall> unreturned_;  // the newest first
     RateLimit log_limit_{max_logged_per_second};
     mutable LineLimit failures_;  // each page reads the calls again
@@ -108,7 +111,9 @@ Result<> InFlightProbe::start() {
         return down;
     }
     if (auto stacks = InFlightStacks::start()) {
-        stacks_ = std::move(*stacks);
+        const std::shared_ptr<InFlightStacks> shared = std::move(*stacks);
+        stacks_ = std::make_shared<InFlightWatch>(
+            [shared](const OpenCalls &open) { return shared->of(open); });
     } else {
         log::warn("cannot show where threads hang",
                   {{"probe", "in_flight"}, {"reason", stacks.error().message}});
@@ -167,7 +172,8 @@ void InFlightProbe::note(UnreturnedCall call, nanoseconds now) {
                    {"tid", call.tid},
                    {"comm", call.comm},
                    {"age_seconds", static_cast<double>(call.ended_ns - call.began_ns) / 1e9},
-                   {"signal", call.signal}});
+                   {"signal", call.signal},
+                   {"stack", stacks_ == nullptr ? "" : stacks_->stack_of(call)}});
     }
     unreturned_.push_front(std::move(call));
     while (unreturned_.size() > max_unreturned) {
@@ -182,7 +188,11 @@ std::vector<series::FamilySnapshot> InFlightProbe::report() {
     series::FamilySet set(budget_, true);
     const InFlightGauges gauges = make_in_flight_gauges(set);
     const OpenCalls open = read(false);
-    add_in_flight(gauges, open, static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count()));
+    const auto now_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
+    add_in_flight(gauges, open, now_ns);
+    if (stacks_ != nullptr && stacks_->keep_only(open.calls, now_ns)) {
+        stacks_->look_at(read_sorted(true), now_ns);
+    }
     // Each page has its own gauges, so this is the largest number folded on any one page.
     for (const auto &[family, folded] : set.folded()) {
         std::uint64_t &most = folded_[family];
@@ -209,12 +219,22 @@ void InFlightProbe::add_to(Overview &overview) const {
         return;
     }
     InFlightOverview &shown = overview.in_flight.emplace();
-    OpenCalls open = read_sorted(false);
+    const OpenCalls open = read_sorted(stacks_ != nullptr);
     shown.count = open.count();
-    shown.oldest = std::move(open.calls);
+    shown.oldest = {open.calls.begin(),
+                    open.calls.begin() + static_cast<std::ptrdiff_t>(
+                                             std::min(open.calls.size(), max_overview_in_flight))};
     shown.now_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
     shown.min_age = min_age_;
-    shown.oldest.resize(std::min(shown.oldest.size(), max_overview_in_flight));
+    if (stacks_ != nullptr && !shown.oldest.empty()) {
+        shown.stacks = [stacks = stacks_, threads = threads_of(shown.oldest, open)] {
+            std::map<std::uint32_t, std::vector<symbols::Frame>> by_thread;
+            for (auto &[tid, thread] : stacks->of(threads)) {
+                by_thread.emplace(tid, std::move(thread.stack));
+            }
+            return by_thread;
+        };
+    }
 }
 
 std::vector<series::FamilySet> declare_in_flight() {

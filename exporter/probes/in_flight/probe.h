@@ -13,7 +13,9 @@
 // (families.h) and the document (api.h). The worker that writes the document reads the stacks
 // (stacks.h): it follows frame pointers from the registers on (stack_walk.h), in memory that a
 // child process reads, and inserts the return addresses of the traced calls, which the kernel has
-// in its list of return probes. The resolver of slow calls finds the names. When a thread ends
+// in its list of return probes. The resolver of slow calls finds the names, and Python's functions
+// come from its own frames (probes/frame/python/stacks.h). What was read is remembered for the log
+// (watch.h). When a thread ends
 // inside a call that is that old, the BPF program at its exit sends a record of the call.
 #pragma once
 

@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "exporter/base/text.h"
-#include "exporter/probes/in_flight/stack_walk.h"
+#include "exporter/base/work_limit.h"
+#include "exporter/probes/frame/python/stacks.h"
 
 namespace gpusnoop::probes {
 
@@ -49,13 +50,6 @@ std::vector<std::string> kernel_functions(const blocked_thread_record &thread) {
     return functions;
 }
 
-// A thread, its calls, and where it is.
-struct Walked {
-    const blocked_thread_record *thread;
-    std::vector<const OpenCall *> calls;
-    std::vector<StackPlace> places;
-};
-
 // The thread may have left the call whose age was read, and may be in another.
 bool is_in(const blocked_thread_record &thread, const std::vector<const OpenCall *> &calls) {
     return std::ranges::any_of(
@@ -79,11 +73,15 @@ std::vector<symbols::Frame> with_traced(const std::vector<StackPlace> &places,
 }  // namespace
 
 Result<std::unique_ptr<InFlightStacks>> InFlightStacks::start() {
+    auto files = symbols::MappedFiles::open();
+    if (!files) {
+        return tl::unexpected(files.error());
+    }
     auto resolver = symbols::StackResolver::start();
     if (!resolver) {
         return tl::unexpected(resolver.error());
     }
-    return std::make_unique<InFlightStacks>(std::move(*resolver));
+    return std::make_unique<InFlightStacks>(std::move(*files), std::move(*resolver));
 }
 
 std::vector<std::vector<symbols::Frame>> InFlightStacks::name(
@@ -112,6 +110,24 @@ std::vector<std::vector<symbols::Frame>> InFlightStacks::name(
     return named;
 }
 
+// Python's functions last: a process cannot keep the native ones of others from being read.
+void InFlightStacks::walk(std::vector<Walked> &walked) {
+    const WorkLimit limit = WorkLimit{}.at_most(patience_with_memory);
+    files_->set_limit(limit);
+    const symbols::ReadMemory read = [&](auto tgid, auto address, auto size) {
+        return limit.is_reached() ? Result<std::string>(fail("no time is left", ETIMEDOUT))
+                                  : files_->read_memory(tgid, address, size);
+    };
+    for (Walked &one : walked) {
+        one.places = walk_stack(*one.thread, one.calls, read);
+    }
+    PythonStacks python(*files_, limit);
+    for (Walked &one : walked) {
+        one.python = python.of(one.thread->tgid, one.thread->tid);
+    }
+    files_->rest();  // the next request may be hours away
+}
+
 std::map<std::uint32_t, BlockedThread> InFlightStacks::of(const OpenCalls &open) {
     const std::lock_guard lock(mutex_);
     std::map<std::uint32_t, std::vector<const OpenCall *>> calls;
@@ -122,20 +138,14 @@ std::map<std::uint32_t, BlockedThread> InFlightStacks::of(const OpenCalls &open)
     for (const blocked_thread_record &thread : open.threads) {
         const auto of_thread = calls.find(thread.tid);
         if (of_thread != calls.end() && is_in(thread, of_thread->second)) {
-            walked.push_back({&thread, of_thread->second, {}});
+            walked.push_back({&thread, of_thread->second, {}, {}});
         }
     }
     std::ranges::sort(walked, {}, [](const Walked &one) { return one.thread->call_started_ns; });
     walked.resize(std::min(walked.size(), max_threads));
+    walk(walked);
     std::vector<symbols::StackRequest> requests;
-    const auto give_up = std::chrono::steady_clock::now() + patience_with_memory;
-    const symbols::ReadMemory read = [&](auto tgid, auto address, auto size) {
-        return std::chrono::steady_clock::now() < give_up
-                   ? reader_.read_memory(tgid, address, size)
-                   : Result<std::string>(fail("no time is left", ETIMEDOUT));
-    };
-    for (Walked &one : walked) {
-        one.places = walk_stack(*one.thread, one.calls, read);
+    for (const Walked &one : walked) {
         symbols::StackRequest &request = requests.emplace_back();
         request.tgid = one.thread->tgid;
         request.code_start = one.thread->code_start;
@@ -144,14 +154,15 @@ std::map<std::uint32_t, BlockedThread> InFlightStacks::of(const OpenCalls &open)
             request.addresses.push_back(place.address);
         }
     }
-    reader_.rest();  // the next request may be hours away
     auto named = name(std::move(requests));
     std::map<std::uint32_t, BlockedThread> threads;
     for (std::size_t i = 0; i < std::min(walked.size(), named.size()); i++) {
         const Walked &one = walked[i];
-        threads.emplace(one.thread->tid, BlockedThread{name_of_state(one.thread->state),
-                                                       with_traced(one.places, std::move(named[i])),
-                                                       kernel_functions(*one.thread)});
+        BlockedThread thread{name_of_state(one.thread->state),
+                             with_traced(one.places, std::move(named[i])),
+                             kernel_functions(*one.thread)};
+        merge_python(thread.stack, one.python);
+        threads.emplace(one.thread->tid, std::move(thread));
     }
     return threads;
 }

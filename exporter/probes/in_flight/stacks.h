@@ -11,7 +11,9 @@
 
 #include "exporter/base/result.h"
 #include "exporter/probes/frame/open_calls.h"
-#include "exporter/symbols/stacks/patient_reader.h"
+#include "exporter/probes/frame/python/merge.h"
+#include "exporter/probes/in_flight/stack_walk.h"
+#include "exporter/symbols/stacks/mapped_files.h"
 #include "exporter/symbols/stacks/stack_resolver.h"
 
 namespace gpusnoop::probes {
@@ -27,19 +29,29 @@ struct BlockedThread {
 class InFlightStacks {
 public:
     static Result<std::unique_ptr<InFlightStacks>> start();
-    explicit InFlightStacks(std::unique_ptr<symbols::StackResolver> resolver)
-        : resolver_(std::move(resolver)) {}
+    InFlightStacks(std::unique_ptr<symbols::MappedFiles> files,
+                   std::unique_ptr<symbols::StackResolver> resolver)
+        : files_(std::move(files)), resolver_(std::move(resolver)) {}
 
     // By thread id. Threads that have left their calls meanwhile are missing, and threads over the
     // limit of 256: the ones in the youngest calls.
     [[nodiscard]] std::map<std::uint32_t, BlockedThread> of(const OpenCalls &open);
 
 private:
+    // A thread, its calls, and where it is.
+    struct Walked {
+        const blocked_thread_record *thread;
+        std::vector<const OpenCall *> calls;
+        std::vector<StackPlace> places;
+        std::vector<PythonFrame> python;
+    };
+
+    void walk(std::vector<Walked> &walked);
     // As many as addresses; names that do not come in time are unknown.
     std::vector<std::vector<symbols::Frame>> name(std::vector<symbols::StackRequest> requests);
 
     std::mutex mutex_;
-    symbols::PatientReader reader_;
+    std::unique_ptr<symbols::MappedFiles> files_;
     std::unique_ptr<symbols::StackResolver> resolver_;
     std::uint64_t next_ticket_ = 1;
 };

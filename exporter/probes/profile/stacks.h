@@ -16,7 +16,7 @@
 #include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
 #include "exporter/probes/frame/process_identity.h"
-#include "exporter/probes/profile/python/merge.h"
+#include "exporter/probes/frame/python/merge.h"
 #include "exporter/trace/stack_names.h"
 
 namespace gpusnoop::probes {

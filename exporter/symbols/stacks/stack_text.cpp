@@ -77,6 +77,18 @@ std::string frame_text(const Frame &frame) {
     return frame.module + "+0x" + std::string(digits.data(), end);
 }
 
+std::string stack_line(std::span<const Frame> frames, std::size_t max_bytes) {
+    std::string text;
+    for (const Frame &frame : frames) {
+        const std::string name = frame_text(frame);
+        if (text.size() + name.size() > max_bytes) {
+            return text + std::string(between) + "...";
+        }
+        text += (text.empty() ? "" : std::string(between)) + name;
+    }
+    return text;
+}
+
 std::string site_label(std::span<const Frame> frames) {
     std::vector<const Frame *> shown;
     for (const Frame &frame : frames) {

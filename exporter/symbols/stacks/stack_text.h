@@ -21,6 +21,9 @@ inline constexpr std::size_t max_site_label_bytes = 128;
 // The function; if it is unknown, "module+0x1234", or "[unknown]".
 [[nodiscard]] std::string frame_text(const Frame &frame);
 
+// The frames in a line, innermost first, as many as fit: "leak_big < train_step < ...".
+[[nodiscard]] std::string stack_line(std::span<const Frame> frames, std::size_t max_bytes);
+
 // The place in a program that a CUDA call comes from: the innermost three calls outside CUDA's own
 // libraries, up to main, as in "leak_big < train_step < main". A call without a known function is
 // "module+0x1234", if that is not libc. Valid UTF-8, at most max_site_label_bytes; "unknown" if no

@@ -3,9 +3,12 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <regex>
 #include <string>
+#include <vector>
 
 #include "exporter/status/html.h"
 #include "tests/harness/counting.h"
@@ -13,6 +16,7 @@
 using namespace gpusnoop;
 using namespace gpusnoop::status;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 using harness::count;
 
 namespace {
@@ -94,6 +98,13 @@ Facts facts() {
     hang.function = "ncclGroupEnd";
     hang.library = "libnccl.so.2";
     hang.began_ns = 5'000'000'000;
+    in_flight.stacks = [] {
+        return std::map<std::uint32_t, std::vector<symbols::Frame>>{
+            {41'301,
+             {{.function = "poll", .module = "libc.so.6", .offset = 4},
+              {.function = "train.py:<lambda>:42", .module = "train.py", .offset = 0},
+              {.function = "train.py:main:50", .module = "train.py", .offset = 0}}}};
+    };
     in_flight.now_ns = 95'500'000'000;
     in_flight.count = 1;
     in_flight.min_age = std::chrono::seconds(1);
@@ -308,7 +319,12 @@ TEST_CASE("calls that hang come first on the page") {
     const std::string html = page(all);
     CHECK(html.find("<h2 id=\"in-flight\">") == html.find("<h2"));
     CHECK(row(html, "<code>ncclGroupEnd") ==
-          "ncclGroupEnd|1m 30s|libnccl.so.2|python3 pid 41230|pt_autograd_0 tid 41301|-|none|");
+          "ncclGroupEnd|1m 30s|libnccl.so.2|python3 pid 41230|pt_autograd_0 tid 41301|-|none|"
+          "train.py:&lt;lambda&gt;:423 callspoll libc.so.6train.py:&lt;lambda&gt;:42 train.py"
+          "train.py:main:50 train.py|");
+    CHECK_THAT(html, ContainsSubstring("<code>train.py:&lt;lambda&gt;:42</code><details>"));
+    all.overview.in_flight->stacks = nullptr;
+    CHECK_THAT(row(page(all), "<code>ncclGroupEnd"), EndsWith("|none|not known|"));
     CHECK_THAT(html, ContainsSubstring("<p>3 calls have been running for <data"));
     CHECK_THAT(html, ContainsSubstring("And 2 more, which began later."));
     all.overview.in_flight->oldest.clear();

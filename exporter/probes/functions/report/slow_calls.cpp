@@ -28,39 +28,26 @@ std::string arguments_text(const SlowCall &call) {
     return text;
 }
 
-std::string stack_text(const SlowCall &call) {
-    std::string text;
-    if (call.stack == nullptr) {
-        return text;
-    }
-    for (const symbols::Frame &frame : *call.stack) {
-        std::string name = symbols::frame_text(frame);
-        if (text.size() + name.size() > max_stack_text) {
-            return text + " < ...";
-        }
-        text += (text.empty() ? "" : " < ") + name;
-    }
-    return text;
-}
-
 void write_line(const SlowCall &call) {
-    log::info("slow call", {{"probe", "functions"},
-                            {"function", call.function->name},
-                            {"library", call.function->library},
-                            {"duration_seconds", static_cast<double>(call.duration_ns) / 1e9},
-                            {"ended", utc_time(call.ended)},
-                            {"pid", call.pid},
-                            {"tid", call.tid},
-                            {"comm", call.comm},
-                            {"script", call.script},
-                            {"thread", call.thread},
-                            {"container_id", call.container},
-                            {"slurm_job_id", call.slurm_job_id},
-                            {"user", call.user},
-                            {"arguments", arguments_text(call)},
-                            {"result", call.result ? hexadecimal_literal(*call.result) : ""},
-                            {"error", call.error.value_or("")},
-                            {"stack", stack_text(call)}});
+    log::info(
+        "slow call",
+        {{"probe", "functions"},
+         {"function", call.function->name},
+         {"library", call.function->library},
+         {"duration_seconds", static_cast<double>(call.duration_ns) / 1e9},
+         {"ended", utc_time(call.ended)},
+         {"pid", call.pid},
+         {"tid", call.tid},
+         {"comm", call.comm},
+         {"script", call.script},
+         {"thread", call.thread},
+         {"container_id", call.container},
+         {"slurm_job_id", call.slurm_job_id},
+         {"user", call.user},
+         {"arguments", arguments_text(call)},
+         {"result", call.result ? hexadecimal_literal(*call.result) : ""},
+         {"error", call.error.value_or("")},
+         {"stack", call.stack == nullptr ? "" : symbols::stack_line(*call.stack, max_stack_text)}});
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "exporter/base/log.h"
-#include "exporter/probes/profile/python/code_names.h"
+#include "exporter/probes/frame/python/code_names.h"
 
 namespace gpusnoop::probes {
 
@@ -71,7 +71,8 @@ void PythonProcesses::look_at(const ProcessKey &key, Process &process, const Wor
     process.calls = 0;
     process.next_look *= 2;
     process.python = find_python(*files_, key.tgid, limit);
-    if (!process.python) {
+    if (!process.python || !process.python->is_for_kernel) {
+        process.python.reset();
         return;
     }
     const python_process in_kernel = in_map(key);

@@ -13,8 +13,8 @@
 #include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
 #include "exporter/probes/frame/process_identity.h"
-#include "exporter/probes/profile/python/interpreter.h"
-#include "exporter/probes/profile/python/merge.h"
+#include "exporter/probes/frame/python/interpreter.h"
+#include "exporter/probes/frame/python/merge.h"
 #include "exporter/symbols/stacks/mapped_files.h"
 
 namespace gpusnoop::probes {

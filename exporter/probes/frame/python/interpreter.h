@@ -1,4 +1,4 @@
-// Where CPython 3.11 to 3.13 keeps the frames of a process's threads.
+// Where CPython 3.10 to 3.14 keeps the frames of a process's threads.
 #pragma once
 
 #include <cstddef>
@@ -12,17 +12,32 @@
 
 namespace gpusnoop::probes {
 
+enum class PythonLineTable {
+    deltas,     // of 3.10: pairs of bytes
+    locations,  // of 3.11 and later: entries that also have columns
+};
+
 // Offsets in bytes: of members of PyCodeObject, and of the text of a string.
 struct PythonCodeLayout {
     std::uint32_t file_name;
     std::uint32_t qualified_name;
     std::uint32_t ascii_text;    // the size of PyASCIIObject
     std::uint32_t unicode_text;  // the size of PyCompactUnicodeObject
+    std::uint32_t first_line;
+    std::uint32_t line_table;    // a bytes object
+    std::uint32_t instructions;  // inside of the code object; 0: a frame has an index instead
+    PythonLineTable lines;
 };
 
 struct PythonInterpreter {
     python_layout frames;
     PythonCodeLayout code;
+    std::uint32_t thread_handle;      // of PyThreadState: as pthread_self()
+    std::uint32_t frame_instruction;  // of _PyInterpreterFrame: where it is in its code
+    // Each function has a run of the interpreter's loop of its own, which C has called.
+    bool has_loop_for_each;
+    // The profile's programs in the kernel can walk its frames, too.
+    bool is_for_kernel;
 };
 
 // Empty: the process has none, or of another version, or it has ended. Looks at the symbols of
@@ -35,10 +50,13 @@ struct PythonInterpreter {
 // another one.
 [[nodiscard]] std::optional<PythonInterpreter> python_by_version(std::uint64_t version);
 
-// The members of 3.13 move between its releases: _PyRuntime begins with where they are (struct
-// _Py_DebugOffsets in cpython's Include/internal/pycore_runtime.h). Empty: it is not of 3.13, or
-// its threads run at once (free-threaded), which moves the members again.
+// Of 3.10, which does not say its version: by the name of its file.
+[[nodiscard]] std::optional<PythonInterpreter> python_by_name(std::string_view file_name);
+
+// The members of 3.13 and 3.14 move between their releases: _PyRuntime begins with where they are
+// (struct _Py_DebugOffsets in cpython's Include/internal/pycore_debug_offsets.h). Empty: it is of
+// neither, or its threads run at once (free-threaded), which moves the members again.
 [[nodiscard]] std::optional<PythonInterpreter> python_by_offsets(std::string_view debug_offsets);
-inline constexpr std::size_t python_offsets_bytes = 38 * sizeof(std::uint64_t);
+inline constexpr std::size_t python_offsets_bytes = 49 * sizeof(std::uint64_t);
 
 }  // namespace gpusnoop::probes

@@ -1,4 +1,4 @@
-#include "exporter/probes/profile/python/merge.h"
+#include "exporter/probes/frame/python/merge.h"
 
 #include <algorithm>
 #include <array>
@@ -20,8 +20,26 @@ struct Stack {
     }
 };
 
+// Where tail calls lead from one instruction to the next, each has a function of its own.
+bool is_instruction(const symbols::Frame &frame) {
+    return frame.function.starts_with("_TAIL_CALL_");
+}
+
+// The compiler may have moved a part of it: "_PyEval_EvalFrameDefault.cold".
 bool is_loop(const symbols::Frame &frame) {
-    return frame.function == "_PyEval_EvalFrameDefault";
+    constexpr std::string_view loop = "_PyEval_EvalFrameDefault";
+    const std::string_view name = frame.function;
+    return name.starts_with(loop) && (name.size() == loop.size() || name[loop.size()] == '.');
+}
+
+bool is_of_run(const symbols::Frame &frame) {
+    return is_loop(frame) || is_instruction(frame);
+}
+
+// The innermost of the frames that are one run: an instruction is inside of its loop.
+bool begins_run(const std::vector<symbols::Frame> &native, std::size_t at) {
+    return is_of_run(native[at]) &&
+           (at == 0 || !is_instruction(native[at - 1]) || is_instruction(native[at]));
 }
 
 bool begins(const symbols::Frame &frame) {
@@ -48,33 +66,45 @@ std::size_t runs_in(const std::vector<PythonFrame> &python) {
 
 }  // namespace
 
+bool is_python(const symbols::Frame &frame) {
+    return !frame.module.empty() && frame.function.starts_with(frame.module + ":");
+}
+
 void merge_python(std::vector<symbols::Frame> &native, std::vector<symbols::CodePlace> &places,
                   const std::vector<PythonFrame> &python) {
     if (python.empty()) {
         return;
     }
     places.resize(native.size());
-    const auto loops = static_cast<std::size_t>(std::ranges::count_if(native, is_loop));
-    const bool has_all_runs = loops == runs_in(python);
+    std::size_t runs = 0;
+    for (std::size_t i = 0; i < native.size(); i++) {
+        runs += begins_run(native, i) ? 1 : 0;
+    }
+    const bool has_all_runs = runs == runs_in(python);
     const auto innermost =
-        loops > 0 ? std::ranges::find_if(native, is_loop) : std::ranges::find_if(native, begins);
+        runs > 0 ? std::ranges::find_if(native, is_of_run) : std::ranges::find_if(native, begins);
     Stack merged;
     std::size_t next = 0;  // of `python`
     for (std::size_t i = 0; i <= native.size(); i++) {
         const bool is_here = has_all_runs
-                                 ? i < native.size() && is_loop(native[i])
+                                 ? i < native.size() && begins_run(native, i)
                                  : static_cast<std::ptrdiff_t>(i) == innermost - native.begin();
         bool is_run = is_here;
         while (is_run && next < python.size()) {
             is_run = !has_all_runs || !python[next].is_called_by_c;
             merged.add(python[next++].function, {});
         }
-        if (i < native.size() && !is_loop(native[i])) {
+        if (i < native.size() && !is_of_run(native[i])) {
             merged.add(std::move(native[i]), std::move(places[i]));
         }
     }
     native = std::move(merged.frames);
     places = std::move(merged.places);
+}
+
+void merge_python(std::vector<symbols::Frame> &native, const std::vector<PythonFrame> &python) {
+    std::vector<symbols::CodePlace> places;
+    merge_python(native, places, python);
 }
 
 }  // namespace gpusnoop::probes

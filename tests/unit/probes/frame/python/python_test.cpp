@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "exporter/probes/profile/python/code_names.h"
-#include "exporter/probes/profile/python/interpreter.h"
-#include "exporter/probes/profile/python/merge.h"
+#include "exporter/probes/frame/python/code_names.h"
+#include "exporter/probes/frame/python/interpreter.h"
+#include "exporter/probes/frame/python/merge.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
@@ -74,6 +74,21 @@ TEST_CASE("without all runs, Python's functions are inside of what begins the pr
     CHECK(merged({loop, loop, loop, "main"}, two) == "a.py:inner a.py:<module> main");
 }
 
+TEST_CASE("the interpreter's loop has other names in some builds") {
+    const std::vector<PythonFrame> two = {python("inner", true), python("<module>", true)};
+    const std::string cold = loop + ".cold";
+    const std::string call = "_TAIL_CALL_CALL";
+    CHECK(merged({"read", cold, "call", loop, "main"}, two) ==
+          "read a.py:inner call a.py:<module> main");
+    // An instruction of the loop around it.
+    CHECK(merged({"read", call, loop, "call", "_TAIL_CALL_CALL_KW.llvm.1", loop, "main"}, two) ==
+          "read a.py:inner call a.py:<module> main");
+    CHECK(merged({"read", call, "call", call, "main"}, two) ==
+          "read a.py:inner call a.py:<module> main");
+    CHECK(merged({"read", loop + "More", loop, "main"}, {python("f", true)}) ==
+          "read " + loop + "More a.py:f main");
+}
+
 TEST_CASE("a walk that ends early keeps what it has") {
     CHECK(merged({"read", loop, "call", loop, "main"}, {python("inner", true), python("middle")}) ==
           "read a.py:inner call a.py:middle main");
@@ -106,12 +121,13 @@ TEST_CASE("a text of Python in each of its forms") {
 TEST_CASE("Python's structures are known by its version") {
     CHECK(python_by_version(0x030b07f0)->frames.thread_id == 160);
     CHECK(python_by_version(0x030c01f0)->frames.thread_id == 144);
+    CHECK(python_by_version(0x030b07f0)->frame_instruction == 56);
     CHECK_FALSE(python_by_version(0x030a00f0));
     CHECK_FALSE(python_by_version(0x030d00f0));
 }
 
-TEST_CASE("Python 3.13 says where its members are") {
-    std::vector<std::uint64_t> words(38);
+TEST_CASE("Python 3.13 and 3.14 say where their members are") {
+    std::vector<std::uint64_t> words(49);
     for (std::size_t i = 0; i < words.size(); i++) {
         words[i] = 1000 + i;
     }
@@ -125,14 +141,35 @@ TEST_CASE("Python 3.13 says where its members are") {
     REQUIRE(read());
     CHECK(read()->frames.interpreters == 1005);
     CHECK(read()->frames.thread_frame == 1023);
+    CHECK(read()->frames.frame_owner == 1033);
+    CHECK(read()->frame_instruction == 1031);
     CHECK(read()->code.qualified_name == 1037);
+    CHECK(read()->code.instructions == 1043);
+    CHECK(read()->is_for_kernel);
+    words[1] = 0x030e00f0;
+    REQUIRE(read());
+    CHECK(read()->frames.thread_id == 1028);
+    CHECK(read()->frames.thread_frame == 1026);
+    CHECK(read()->frames.frame_owner == 1036);
+    CHECK(read()->frame_instruction == 1034);
+    CHECK(read()->code.qualified_name == 1042);
+    CHECK(read()->code.instructions == 1048);
+    CHECK_FALSE(read()->is_for_kernel);
     words[2] = 1;  // free-threaded
     CHECK_FALSE(read());
     words[2] = 0;
-    words[1] = 0x030e00f0;
+    words[1] = 0x030f00f0;
     CHECK_FALSE(read());
     words[1] = 0x030d05f0;
     words[0] = 0;
     CHECK_FALSE(read());
     CHECK_FALSE(python_by_offsets("xdebugpy"));
+}
+
+TEST_CASE("Python 3.10 is known by the name of its file") {
+    CHECK(python_by_name("python3.10"));
+    CHECK(python_by_name("libpython3.10.so.1.0"));
+    CHECK_FALSE(python_by_name("python3.1"));
+    CHECK_FALSE(python_by_name("python3.9"));
+    CHECK_FALSE(python_by_name("python3"));
 }

@@ -1,9 +1,10 @@
-#include "exporter/probes/profile/python/code_names.h"
+#include "exporter/probes/frame/python/code_names.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 
+#include "exporter/probes/frame/python/code_lines.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::probes {
@@ -12,6 +13,10 @@ namespace {
 
 constexpr std::size_t max_object_bytes = 1024;
 constexpr std::size_t max_code_bytes = 256;  // of members that are read
+constexpr std::size_t max_line_table_bytes = 64 * 1024 - 64;
+// PyBytesObject, in all versions.
+constexpr std::size_t bytes_length = 16;
+constexpr std::size_t bytes_begin = 32;
 
 template <typename Number>
 Number number_at(std::string_view bytes, std::size_t offset) {
@@ -50,10 +55,37 @@ std::string text_of(std::string_view units) {
     return text;
 }
 
-std::string read_text(symbols::MappedFiles &files, std::uint32_t tgid,
-                      const PythonCodeLayout &layout, std::uint64_t object) {
+std::string text_at(symbols::MappedFiles &files, std::uint32_t tgid, const PythonCodeLayout &layout,
+                    std::uint64_t object) {
     const auto bytes = files.read_memory(tgid, object, max_object_bytes);
     return bytes ? python_text(*bytes, layout) : "";
+}
+
+symbols::Frame function_of(symbols::MappedFiles &files, std::uint32_t tgid,
+                           const PythonCodeLayout &layout, std::string_view members) {
+    const std::string path =
+        text_at(files, tgid, layout, number_at<std::uint64_t>(members, layout.file_name));
+    const std::string name =
+        text_at(files, tgid, layout, number_at<std::uint64_t>(members, layout.qualified_name));
+    if (path.empty() || name.empty()) {
+        return {};
+    }
+    const std::string file = path.substr(path.rfind('/') + 1);
+    return {.function = trace::printable(file + ":" + name, trace::max_text_bytes),
+            .module = trace::printable(file, trace::max_text_bytes),
+            .offset = 0};
+}
+
+std::string read_bytes(symbols::MappedFiles &files, std::uint32_t tgid, std::uint64_t object) {
+    const auto head = files.read_memory(tgid, object, bytes_begin);
+    const auto length = head ? number_at<std::uint64_t>(*head, bytes_length) : 0;
+    if (length == 0) {
+        return "";
+    }
+    return files
+        .read_memory(tgid, object + bytes_begin,
+                     std::min<std::uint64_t>(length, max_line_table_bytes))
+        .value_or("");
 }
 
 }  // namespace
@@ -85,20 +117,28 @@ std::string python_text(std::string_view object, const PythonCodeLayout &layout)
 symbols::Frame python_function(symbols::MappedFiles &files, std::uint32_t tgid,
                                const PythonCodeLayout &layout, std::uint64_t code) {
     const auto members = files.read_memory(tgid, code, max_code_bytes);
+    return members ? function_of(files, tgid, layout, *members) : symbols::Frame{};
+}
+
+symbols::Frame python_place(symbols::MappedFiles &files, std::uint32_t tgid,
+                            const PythonCodeLayout &layout, std::uint64_t code,
+                            std::int64_t instruction) {
+    const auto members = files.read_memory(tgid, code, max_code_bytes);
     if (!members) {
         return {};
     }
-    const std::string path =
-        read_text(files, tgid, layout, number_at<std::uint64_t>(*members, layout.file_name));
-    const std::string name =
-        read_text(files, tgid, layout, number_at<std::uint64_t>(*members, layout.qualified_name));
-    if (path.empty() || name.empty()) {
+    symbols::Frame frame = function_of(files, tgid, layout, *members);
+    if (frame.function.empty()) {
         return {};
     }
-    const std::string file = path.substr(path.rfind('/') + 1);
-    return {.function = trace::printable(file + ":" + name, trace::max_text_bytes),
-            .module = trace::printable(file, trace::max_text_bytes),
-            .offset = 0};
+    const std::string table =
+        read_bytes(files, tgid, number_at<std::uint64_t>(*members, layout.line_table));
+    if (const auto line =
+            python_line(layout.lines, table, number_at<std::int32_t>(*members, layout.first_line),
+                        instruction)) {
+        frame.function += ":" + std::to_string(*line);
+    }
+    return frame;
 }
 
 }  // namespace gpusnoop::probes
