@@ -4,16 +4,15 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/harness/exporter.h"
 #include "tests/harness/process.h"
+#include "tests/harness/pythons.h"
 #include "tests/probes/host_time.h"
 #include "tests/probes/profiles.h"
 
@@ -22,29 +21,10 @@ using namespace harness::profiles;
 
 namespace {
 
-// How to run each interpreter: Debian 12's, Debian 13's with its own C library, and what
-// GPUSNOOP_TEST_PYTHONS names, separated by colons.
-std::vector<std::string> interpreters() {
-    const std::string tools = GPUSNOOP_SOURCE_DIR "/.deps/";
-    const std::string libraries = tools + "libc-trixie/usr/lib/x86_64-linux-gnu";
-    std::vector<std::string> commands = {tools + "python-3.11/usr/bin/python3.11",
-                                         libraries + "/ld-linux-x86-64.so.2 --library-path " +
-                                             libraries + ":/lib/x86_64-linux-gnu " + tools +
-                                             "python-3.13/usr/bin/python3.13"};
-    if (const char *const others = std::getenv("GPUSNOOP_TEST_PYTHONS")) {
-        std::istringstream paths(others);
-        for (std::string path; std::getline(paths, path, ':');) {
-            commands.push_back(path);
-        }
-    }
-    return commands;
-}
-
 Process profile_python_start(const std::string &interpreter, const std::vector<std::string> &words,
                              std::vector<std::string> command = {}) {
-    std::istringstream parts(interpreter);
-    for (std::string part; parts >> part;) {
-        command.push_back(part);
+    for (std::string &word : python_words(interpreter)) {
+        command.push_back(std::move(word));
     }
     if (!std::filesystem::exists(command.back())) {
         missing(command.back());
@@ -80,7 +60,7 @@ std::map<std::string, double> by_chain(const Json &profile, const std::string &m
 
 TEST_CASE("samples of a Python program are in the functions that burn the time", "[kernel]") {
     require_bpf();
-    const std::string interpreter = GENERATE(from_range(interpreters()));
+    const std::string interpreter = GENERATE(from_range(python_commands()));
     const std::string way = GENERATE("burn", "callback", "threads");
     CAPTURE(interpreter, way);
     const Process process = profile_python_start(interpreter, {way, "2000"});
@@ -120,7 +100,7 @@ TEST_CASE("samples of a Python program are in the functions that burn the time",
 
 TEST_CASE("a Python thread sleeps in the function that sleeps", "[kernel]") {
     require_bpf();
-    const std::string interpreter = GENERATE(from_range(interpreters()));
+    const std::string interpreter = GENERATE(from_range(python_commands()));
     CAPTURE(interpreter);
     const Process process = profile_python_start(interpreter, {"nap", "500"});
     Profile profile({pid_option(process), "--format=json", "--type=offcpu"});
@@ -134,9 +114,43 @@ TEST_CASE("a Python thread sleeps in the function that sleeps", "[kernel]") {
     REQUIRE(seconds.contains("<module> > main > wait"));
 }
 
+TEST_CASE("a Python thread that is off the CPU all the time shows its functions and lines",
+          "[kernel]") {
+    require_bpf();
+    const std::string interpreter = GENERATE(from_range(python_commands()));
+    CAPTURE(interpreter);
+    std::vector<std::string> command = python_words(interpreter);
+    if (!std::filesystem::exists(command.back())) {
+        missing(command.back());
+    }
+    command.insert(command.end(), {GPUSNOOP_SOURCE_DIR "/tests/fakes/hangs/hangs.py", "callback"});
+    const Process process(std::move(command));
+    process.wait_for_output("hanging");
+    const std::string output = process.output();
+    const std::size_t at = output.find("at ") + 3;
+    const auto places = python_words(output.substr(at, output.find('\n', at) - at));
+    // It may not sleep yet when a profile begins.
+    Json motionless;
+    eventually("the thread to be off the CPU all the time", [&] {
+        Profile profile({pid_option(process), "--format=json", "--type=offcpu"});
+        const Json json = Json::parse(profile.finish());
+        for (const Json &stack : json.at("stacks")) {
+            if (stack.at("kernel_stack") == Json({"[off the CPU all the time]"})) {
+                motionless = stack;
+            }
+        }
+        return !motionless.is_null();
+    });
+    std::vector<std::string> found;
+    for (const Json &frame : motionless.at("stack")) {
+        found.push_back(frame.at("function"));
+    }
+    CHECK(found == places);
+}
+
 TEST_CASE("a Python program begins while it is profiled", "[kernel]") {
     require_bpf();
-    const std::string interpreter = GENERATE(from_range(interpreters()));
+    const std::string interpreter = GENERATE(from_range(python_commands()));
     CAPTURE(interpreter);
     const std::string program = GPUSNOOP_SOURCE_DIR "/tests/fakes/host/profiled.py";
     const Process process(
@@ -160,7 +174,7 @@ TEST_CASE("a Python program begins while it is profiled", "[kernel]") {
 TEST_CASE("a Python program with ids of its own, as in a container, shows its functions",
           "[kernel]") {
     require_bpf();
-    const std::string interpreter = GENERATE(from_range(interpreters()));
+    const std::string interpreter = GENERATE(from_range(python_commands()));
     CAPTURE(interpreter);
     const Process process = profile_python_start(interpreter, {"threads", "1000"},
                                                  {"unshare", "--pid", "--fork", "--kill-child"});

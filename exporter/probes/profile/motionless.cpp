@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "exporter/base/read_text.h"
+#include "exporter/probes/frame/python/merge.h"
 #include "exporter/system/machine.h"
 #include "exporter/trace/lines.h"
 
@@ -19,6 +21,9 @@ namespace gpusnoop::probes {
 namespace {
 
 using std::chrono::nanoseconds;
+
+// The others have no functions.
+constexpr std::size_t max_python_threads = 256;
 
 // How long ago a thread began, by /proc/PID/stat from the state on: proc_pid_stat(5).
 nanoseconds age_in(std::string_view stat) {
@@ -64,11 +69,18 @@ void add_of_process(Profile &profile, const ProcessKey &key, const processes::Pr
 
 void add_motionless(Profile &profile, const ProfiledProcesses &processes,
                     const ProfileFilter &filter, const std::set<std::uint32_t> &seen,
-                    const WorkLimit &limit) {
+                    PythonStacks &python, const WorkLimit &limit) {
+    const std::size_t first = profile.stacks.size();
     for (const ProcessKey &key : processes.keys()) {
         if (processes.wants(filter, key)) {
             add_of_process(profile, key, processes.names(key), seen, limit);
         }
+    }
+    // Afterwards, so that no process keeps the threads of others out.
+    const std::size_t last = std::min(profile.stacks.size(), first + max_python_threads);
+    for (std::size_t i = first; i < last; i++) {
+        ProfiledStack &stack = profile.stacks[i];
+        merge_python(stack.frames, stack.places, python.of(stack.pid, stack.tid));
     }
 }
 

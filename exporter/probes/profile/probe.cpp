@@ -264,7 +264,8 @@ Result<Profile> ProfileProbe::take() {
         for (const auto &[key, unused] : *reading) {
             seen.insert(key.tid);
         }
-        add_motionless(profile, processes_, settings_.filter, seen, limit_);
+        PythonStacks python = python_->standing();
+        add_motionless(profile, processes_, settings_.filter, seen, python, limit_);
     }
     return profile;
 }

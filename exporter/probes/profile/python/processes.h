@@ -15,6 +15,7 @@
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/frame/python/interpreter.h"
 #include "exporter/probes/frame/python/merge.h"
+#include "exporter/probes/frame/python/stacks.h"
 #include "exporter/symbols/stacks/mapped_files.h"
 
 namespace gpusnoop::probes {
@@ -32,6 +33,8 @@ public:
     // A stack of the BPF programs, by name. Call it while the process runs.
     [[nodiscard]] std::vector<PythonFrame> name(const ProcessKey &process,
                                                 std::span<const std::uint64_t> stack);
+    // The functions of threads that stand still, by their memory. It must not outlive this.
+    [[nodiscard]] PythonStacks standing() { return {*files_, limit_}; }
     // Nothing is looked up beyond this limit. At first, there is none.
     void set_limit(const WorkLimit &limit) { limit_ = limit; }
     void keep_only(const std::function<bool(const ProcessKey &)> &is_kept);
