@@ -16,6 +16,8 @@
 //   one per probe at the stop (end_probes() in probes/frame/registry.h): detaches it.
 //   governor (probes/cuda/governor/), with cuda.max_overhead: reads what probes cost each process,
 //     attaches and detaches its launches. Owns the links of launches, with discovery.
+//   governor of named functions (probes/functions/limit/), with cuda.max_overhead: detaches those
+//     that cost a process too much, and attaches them again. Owns their links, with discovery.
 //   pipeline (probes/frame/pipeline.h): drains the rings and aggregates, with priority
 //     (system/priority.h). Owns all counters and live allocations.
 //   resolvers (symbols/stacks/background_resolver.h): open executables, name kernels and stacks.
@@ -34,9 +36,9 @@
 // to detach; the numbers of named functions; each resolver's questions and answers; each sink's
 // queue; the pipeline's queue of snapshots; discovery's queue of changes; the request for an early
 // grace period; whether a profile runs; past profiles; the measured costs of probes; the links of
-// launches; the governor's data of each process; the tables of what probes cost processes; the
-// stacks of hanging calls. Of the locks, only that of reloads and that of the links of launches are
-// held while the kernel attaches, and the first also while it detaches.
+// launches; the links of named functions; the governors' data of each process; the tables of what
+// probes cost processes; the stacks of hanging calls. Of the locks, only that of reloads and those
+// of links are held while the kernel attaches, and the first also while it detaches.
 #pragma once
 
 #include <functional>

@@ -20,6 +20,9 @@ class Calls:
                               number, function.mean, function.spread)
             self.of.counter("gpusnoop_overhead_seconds_total", {"probe": "functions"}, function.activity, number * 2.1e-6,
                             whole=False)
+            if function.unobserved:
+                self.of.counter("gpusnoop_function_unobserved_seconds_total", labels, function.activity, function.unobserved,
+                                whole=False)
             slow = 1 - buckets.share_below(function.slow, function.mean, function.spread)
             self.of.counter("gpusnoop_function_slow_calls_total", labels, function.activity, number * slow)
         self.extremes()

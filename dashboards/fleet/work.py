@@ -79,6 +79,7 @@ class Function:
     mean: float
     spread: float = 0.5  # of the logarithm of the duration
     slow: float = 1.0  # seconds from which a call is slow
+    unobserved: float = 0.0  # seconds of a step in which it is not seen, by cuda.max_overhead
 
 
 @dataclasses.dataclass(frozen=True)

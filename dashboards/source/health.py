@@ -90,10 +90,13 @@ def _cost():
                    "percentunit",
                    (lines(10, total("instance, comm, probe", rate("overhead_seconds_total"))),
                     f"{{{{comm}}}} {{{{script}}}} {{{{slurm_job_id}}}} {{{{probe}}}} {NODE_NAME}"), shade=CALM),
-        timeseries("Time in which launches are not observed", "Programs that exceed cuda.max_overhead have their launches observed "
-                   "only part of the time. 100% is one process all the time.",
+        timeseries("Time in which calls are not observed", "Programs that exceed cuda.max_overhead have their launches, or calls of "
+                   "the functions that cost them most, observed only part of the time. 100% is one process, or one function, all the "
+                   "time.",
                    "percentunit", (lines(10, total("instance, comm", rate("cuda_launches_unobserved_seconds_total"))),
-                                   f"{{{{comm}}}} {{{{script}}}} {{{{slurm_job_id}}}} {NODE_NAME}"), shade=CALM),
+                                   f"{{{{comm}}}} {{{{script}}}} {{{{slurm_job_id}}}} {NODE_NAME}"),
+                   (lines(10, total("instance, library, function", rate("function_unobserved_seconds_total"))),
+                    f"{{{{function}}}} {{{{library}}}} {NODE_NAME}"), shade=CALM),
         timeseries("CPU of exporters", "CPU time of the ten exporters that use the most. 100% is one core.", "percentunit",
                    (lines(10, process("process_cpu_seconds_total", rated=True)), NODE_NAME), shade=CALM),
         timeseries("Resident memory of exporters", "Of the ten exporters that use the most.", "bytes",

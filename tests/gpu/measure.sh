@@ -68,7 +68,7 @@ traced() {
 }
 
 inside() { # which functions of the runtime and the driver a program's calls go through
-    printf '%s\n' 'functions:' '  groups:' '    cuda: {enabled: false}' \
+    printf '%s\n' 'cuda: {max_overhead: 0}' 'functions:' '  groups:' '    cuda: {enabled: false}' \
         '    runtime: {libraries: ["libcudart.so*"], functions: ["*"], entry_only: true}' \
         '    driver: {libraries: ["libcuda.so*"], functions: ["cu*"], entry_only: true}' >"$work/more.yaml"
     start_exporter inside

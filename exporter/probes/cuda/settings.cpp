@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "exporter/config/reader.h"
+#include "exporter/probes/frame/max_overhead.h"
 
 namespace gpusnoop::probes {
 
@@ -30,6 +31,7 @@ void read_cuda(config::Section cuda, config::Config &config) {
     cuda.accept_old_name("max_call_sites", "call_sites");
     cuda.integer("max_call_sites", value.max_call_sites, 0, 1'000);
     cuda.finish();
+    config.set(MaxOverhead{value.max_overhead});
     config.set(std::move(value));
 }
 

@@ -50,6 +50,7 @@ public:
     // changed.
     bool reconfigure(const config::Config &config);
     void failed(std::string_view reason) override { attached_.failed(reason); }
+    [[nodiscard]] AttachedFiles &files() { return files_; }
 
 private:
     // By whose libraries files are wanted.

@@ -9,6 +9,7 @@
 #include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/in_flight_settings.h"
+#include "exporter/probes/frame/max_overhead.h"
 #include "exporter/probes/frame/open_call_reader.h"
 #include "exporter/probes/frame/sandbox_warnings.h"
 #include "exporter/probes/functions/attach/programs.h"
@@ -16,6 +17,7 @@
 #include "exporter/probes/functions/consumer.h"
 #include "exporter/probes/functions/count/aggregator.h"
 #include "exporter/probes/functions/count/families.h"
+#include "exporter/probes/functions/limit/governor.h"
 #include "exporter/probes/functions/report/call_details.h"
 #include "exporter/probes/functions/report/functions_api.h"
 #include "exporter/probes/functions/report/slow_calls_api.h"
@@ -36,6 +38,7 @@ struct Setup {
     ebpf::Features features;
     nanoseconds rescan_interval;
     nanoseconds unreturned_after;
+    std::uint32_t max_overhead;  // of a trace: none
 };
 
 Setup setup_of(const config::Config &config, ebpf::Features features,
@@ -44,7 +47,11 @@ Setup setup_of(const config::Config &config, ebpf::Features features,
                 .tracing = std::move(tracing),
                 .features = std::move(features),
                 .rescan_interval = config.discovery.rescan_interval,
-                .unreturned_after = config.of<InFlightConfig>().unreturned_after()};
+                .unreturned_after = config.of<InFlightConfig>().unreturned_after(),
+                .max_overhead = 0};
+    if (!setup.tracing) {
+        setup.max_overhead = config.of<MaxOverhead>().percent;
+    }
     setup.config.groups = as_is_harmless(std::move(setup.config.groups), setup.features);
     if (setup.tracing && !setup.features.has_harmless_return_probes()) {
         setup.tracing->endings = ebpf::Endings::exits;
@@ -74,11 +81,13 @@ public:
                        .to_realtime = [this](nanoseconds at) { return reporter_.to_realtime(at); },
                        .script_label = config.labels.script,
                        .boot_id = boot_id(),
-                       .cost_of =
-                           [this](const ProcessKey &process) {
-                               return cost_in<func_process>(programs_->processes_map(), process);
-                           },
-                       .overhead = std::move(overhead)},
+                       .cost_of = [this](const auto &process) { return cost_of(process); },
+                       .overhead = std::move(overhead),
+                       .take_unobserved =
+                           [this] {
+                               return governor_ ? governor_->take_unobserved()
+                                                : std::vector<UnobservedFunction>();
+                           }},
                       ids_, [this](ProcessIdentity &process) {
                           sandboxes_.look(process);
                           return look_up(process);
@@ -116,6 +125,9 @@ public:
 private:
     Result<> open();
     [[nodiscard]] FunctionPrograms::Details wanted_details() const;
+    [[nodiscard]] std::uint64_t cost_of(const ProcessKey &process) const {
+        return cost_in<func_process>(programs_->processes_map(), process);
+    }
 
     Setup setup_;
     CostTablesPtr costs_;  // null: of a trace
@@ -129,6 +141,7 @@ private:
     std::unique_ptr<FunctionPrograms> programs_;
     std::unique_ptr<FunctionsConsumer> consumer_;
     std::optional<FunctionsAttacher> attacher_;
+    std::unique_ptr<FunctionGovernor> governor_;  // null: there is no limit
     Result<std::unique_ptr<OpenCallReader>> open_calls_ = fail("the probe is not up");
     std::atomic<std::uint64_t> undecodable_ = 0;  // as of the last drain(), for any thread
 };
@@ -164,6 +177,16 @@ Result<> FunctionsProbe::open() {
     consumer_ = std::move(*consumer);
     attacher_.emplace(*programs_, ids_, attached_, setup_.config,
                       setup_.tracing ? &*setup_.tracing : nullptr, setup_.features);
+    if (setup_.max_overhead > 0) {
+        governor_ = std::make_unique<FunctionGovernor>(
+            setup_.max_overhead, attacher_->files(), ids_,
+            FunctionGovernor::Kernel{
+                .cost_of = [this](const auto &process) { return cost_of(process); },
+                .open_reader =
+                    [this] {
+                        return OpenCallReader::open<func_in_flight_bpf>(programs_->threads_map());
+                    }});
+    }
     return {};
 }
 
@@ -190,6 +213,9 @@ void FunctionsProbe::drain() {
     if (consumer_) {
         consumer_->drain();
         undecodable_ = aggregator_.undecodable();
+        if (governor_ && governor_->is_due(now_on(CLOCK_MONOTONIC))) {
+            governor_->note(aggregator_.take_calls());
+        }
     }
 }
 

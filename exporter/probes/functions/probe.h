@@ -42,6 +42,13 @@
 // thread changes the meaning of a number, after all records that were in the ring at the time of
 // the request have been counted (FunctionIds::apply, FunctionsAggregator::refresh). So each call
 // counts once, under its old or its new meaning.
+//
+// The limit. Once a second, the governor (limit/governor.h) gets the calls of each function by
+// process, and the cost of each process from the kernel. limit/dear_functions.h decides which
+// functions cost a process too much. attach/pauses.cpp detaches from these: it attaches the other
+// functions of their link under new numbers, muted, and then exchanges which of the two is muted.
+// The old link is closed when none of its calls is in flight. A function that is attached to again
+// has a link of its own.
 #pragma once
 
 #include <memory>

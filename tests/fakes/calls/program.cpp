@@ -45,8 +45,8 @@ struct CommandLine {
         "  --iterations N       iterations of each thread (1000)\n"
         "  --seed X             same seed: same calls\n"
         "  --name COMM          name of the main thread\n"
-        "  --until-stopped      mix and mix_with_leaving until SIGTERM, whatever --iterations "
-        "says\n"
+        "  --until-stopped      mix, mix_with_leaving and dear_and_rare until SIGTERM, whatever\n"
+        "                       --iterations says\n"
         "  --wait-for-file PATH make no call before this file exists\n"
         "  --hold               wait for SIGTERM or the end of standard input at the end\n",
         program);

@@ -10,7 +10,7 @@ struct Options {
     unsigned threads = 1;
     std::uint64_t iterations = 1000;  // of each thread
     std::uint64_t seed = 1;
-    bool until_stopped = false;  // mix and mix_with_leaving go on until SIGTERM, instead
+    bool until_stopped = false;  // mix, mix_with_leaving and dear_and_rare: until SIGTERM, instead
 };
 
 struct Scenario {
@@ -26,6 +26,8 @@ struct Scenario {
 // Calls of random functions in random ways: those that return, or some that do not as well.
 bool mix(const Options &options);
 bool mix_with_leaving(const Options &options);
+// Many calls of one function beside few of others, at two paces.
+bool dear_and_rare(const Options &options);
 std::vector<Scenario> leaving_scenarios();
 // A few calls that sleep, among many that do not, and a line for each of the few:
 //   slow NAME thread=COMM 1=N 2=N 3=N 4=N 5=N

@@ -52,6 +52,7 @@ std::vector<Scenario> all_scenarios() {
         {"deep_recursion", deep_recursion, 0, "lossy"},
         {"many_threads", many_threads},
         {"sleep", sleep_now_and_then},
+        {"dear_and_rare", dear_and_rare},
     };
     const auto leaving = leaving_scenarios();
     all.insert(all.end(), leaving.begin(), leaving.end());

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "exporter/probes/frame/max_overhead.h"
+
 namespace gpusnoop::probes {
 
 using std::chrono::nanoseconds;
@@ -14,7 +16,7 @@ bool CostBudget::note(nanoseconds now, nanoseconds cost) {
         return is_seen_;
     }
     const nanoseconds elapsed = now - noted_at_;
-    const nanoseconds spent = std::max(cost - noted_cost_, nanoseconds(0)) * true_cost;
+    const nanoseconds spent = std::max(cost - noted_cost_, nanoseconds(0)) * MaxOverhead::true_cost;
     noted_at_ = now;
     noted_cost_ = cost;
     left_ =

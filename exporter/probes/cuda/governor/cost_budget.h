@@ -16,9 +16,6 @@ public:
     static constexpr std::chrono::seconds turn{1};
     // After so long, there is a turn all the same: what else is traced may use up the whole budget.
     static constexpr std::chrono::seconds longest_pause{30};
-    // What is counted of the cost is a lower bound: PyTorch on a GPU lost twice of it and more
-    // (docs/performance.md).
-    static constexpr std::int64_t true_cost = 2;
 
     // `percent` of one CPU. `cost` is what the process had cost at `now`.
     CostBudget(std::uint32_t percent, std::chrono::nanoseconds now, std::chrono::nanoseconds cost);

@@ -19,6 +19,7 @@ struct AttachedFunction {
     // False: its calls no longer count. The probes still exist, as they are attached together with
     // others.
     bool is_wanted = true;
+    bool can_pause = false;  // if it costs a process too much
 };
 
 // Borrows both.

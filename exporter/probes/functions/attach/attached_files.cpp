@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "exporter/probes/functions/select/always_observed.h"
+
 namespace gpusnoop::probes {
 
 namespace {
@@ -14,24 +16,41 @@ bool is_wanted(const FunctionLink &link) {
     return std::ranges::any_of(link.places, &AttachedFunction::is_wanted);
 }
 
+std::vector<AttachedFunction *> places_of(std::vector<FunctionLink> &links) {
+    std::vector<AttachedFunction *> places;
+    for (FunctionLink &link : links) {
+        for (AttachedFunction &place : link.places) {
+            places.push_back(&place);
+        }
+    }
+    return places;
+}
+
 }  // namespace
 
 AttachedFiles::~AttachedFiles() {
-    for (auto &[id, links] : files_) {
-        for (FunctionLink &link : links) {
+    for (auto &[id, file] : files_) {
+        for (FunctionLink &link : file.links) {
             detacher_.detach({.file = id, .probes = std::move(link.probes)});
         }
+    }
+    for (Closing &closing : closing_) {
+        detacher_.detach({.file = closing.file, .probes = std::move(closing.link.probes)});
     }
 }
 
 Result<AttachedFiles::Links> AttachedFiles::attach(
     const discovery::Library &library, const std::vector<const SelectedFunction *> &functions) {
     // Functions that are attached together can only be detached together. Detaching a link takes
-    // time, so a function has its own link only if necessary.
-    std::map<std::string, std::vector<SelectedFunction>> together;
+    // time, so a function has its own link only if necessary. Those that are never paused have
+    // another link than those that may be: a call of a wait can last long, and would keep a link
+    // that is to be closed.
+    std::map<std::pair<std::string, bool>, std::vector<SelectedFunction>> together;
     for (const SelectedFunction *function : functions) {
         const bool alone = programs_->mode() == ebpf::AttachMode::perf;
-        together[alone ? std::to_string(function->entry) : function->group].push_back(*function);
+        together[{alone ? std::to_string(function->entry) : function->group,
+                  is_always_observed(function->symbol)}]
+            .push_back(*function);
     }
     Links links;
     for (const auto &[name, of_link] : together) {
@@ -47,15 +66,13 @@ Result<AttachedFiles::Links> AttachedFiles::attach(
 
 Result<AttachedFiles::Change> AttachedFiles::change(const discovery::Library &library,
                                                     const std::vector<SelectedFunction> &wanted) {
-    Links &links = files_[library.id];
-    std::vector<AttachedFunction *> places;
-    for (FunctionLink &link : links) {
-        for (AttachedFunction &place : link.places) {
-            places.push_back(&place);
-        }
-    }
-    const AttachPlan plan = plan_change(places, wanted);
-    Change change{.functions = plan.keep.size(), .dropped = plan.drop.size()};
+    const std::lock_guard lock(mutex_);
+    File &file = file_of(library);
+    Links &links = file.links;
+    const auto [attached, unpaused] = without_paused(library, file, wanted);
+    const AttachPlan plan = plan_change(places_of(links), attached);
+    Change change{.functions = plan.keep.size() + file.paused.size(),
+                  .dropped = plan.drop.size() + unpaused};
 
     std::vector<FunctionIds::Change> changes;
     for (const auto &[place, function] : plan.keep) {
@@ -73,6 +90,7 @@ Result<AttachedFiles::Change> AttachedFiles::change(const discovery::Library &li
         place->is_wanted = false;
         changes.push_back({place->number, nullptr});
     }
+    change_closing(library, wanted, changes);
     table_->change(std::move(changes));
     // Unmute only now, after the change of their numbers.
     for (const auto &[place, function] : plan.keep) {
@@ -94,7 +112,7 @@ Result<AttachedFiles::Change> AttachedFiles::change(const discovery::Library &li
     const auto unwanted = std::ranges::partition(links, is_wanted);
     Links gone(std::make_move_iterator(unwanted.begin()), std::make_move_iterator(unwanted.end()));
     links.erase(unwanted.begin(), unwanted.end());
-    if (links.empty()) {
+    if (links.empty() && file.paused.empty()) {
         files_.erase(library.id);
     }
     release(library.id, std::move(gone), Reason::removed);
@@ -105,21 +123,48 @@ Result<AttachedFiles::Change> AttachedFiles::change(const discovery::Library &li
 }
 
 void AttachedFiles::detach(const FileId &id, Reason reason) {
+    const std::lock_guard lock(mutex_);
     if (auto file = files_.extract(id)) {
-        release(id, std::move(file.mapped()), reason);
+        release(id, std::move(file.mapped().links), reason);
+        if (reason == Reason::removed) {
+            for (const auto &[entry, paused] : file.mapped().paused) {
+                forget_paused(paused);
+            }
+        }
     }
+    Links closing;
+    std::erase_if(closing_, [&](Closing &one) {
+        if (one.file == id) {
+            closing.push_back(std::move(one.link));
+        }
+        return one.file == id;
+    });
+    release(id, std::move(closing), reason);
+}
+
+bool AttachedFiles::has(const FileId &id) const {
+    const std::lock_guard lock(mutex_);
+    return files_.contains(id);
 }
 
 AttachedLibraries::Functions AttachedFiles::functions(const FileId &id) const {
+    const std::lock_guard lock(mutex_);
     const auto file = files_.find(id);
     AttachedLibraries::Functions count;
+    const auto add = [&](const SelectedFunction &function) {
+        count.attached++;
+        count.expensive += function.entry_probe.is_expensive ? 1 : 0;
+    };
     if (file != files_.end()) {
-        for (const FunctionLink &link : file->second) {
+        for (const FunctionLink &link : file->second.links) {
             for (const AttachedFunction &place : link.places) {
-                count.attached += place.is_wanted ? 1 : 0;
-                count.expensive +=
-                    place.is_wanted && place.function.entry_probe.is_expensive ? 1 : 0;
+                if (place.is_wanted) {
+                    add(place.function);
+                }
             }
+        }
+        for (const auto &[entry, paused] : file->second.paused) {
+            add(paused.function);
         }
     }
     return count;

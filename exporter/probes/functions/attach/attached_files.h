@@ -2,11 +2,17 @@
 // the functions, while the calls of unchanged functions still count.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "exporter/base/fd.h"
 #include "exporter/base/file_id.h"
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
@@ -14,11 +20,12 @@
 #include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/functions/attach/attach_plan.h"
 #include "exporter/probes/functions/attach/function_ids.h"
+#include "exporter/probes/functions/attach/function_place.h"
 #include "exporter/probes/functions/attach/programs.h"
+#include "exporter/probes/functions/select/selection.h"
 
 namespace gpusnoop::probes {
 
-// For the discovery thread.
 class AttachedFiles {
 public:
     struct Change {
@@ -36,10 +43,13 @@ public:
     AttachedFiles(const AttachedFiles &) = delete;
     AttachedFiles &operator=(const AttachedFiles &) = delete;
 
+    // For the discovery thread, as all that follows until it says otherwise.
+    //
     // Makes the file's attached functions equal to `wanted`. Probes of functions that stay are not
     // touched. Other functions are detached with the last of their link: in the mode perf each
     // separately, else with the last of their group; until then they are muted. If a new function
-    // cannot be attached to, no new function is attached, but all other changes are made.
+    // cannot be attached to, no new function is attached, but all other changes are made. Paused
+    // functions stay paused, unless they are to count as other functions.
     Result<Change> change(const discovery::Library &library,
                           const std::vector<SelectedFunction> &wanted);
 
@@ -51,20 +61,83 @@ public:
     // Detaches all functions of the file, if there are any. Does not wait until they are detached.
     void detach(const FileId &id, Reason reason);
     [[nodiscard]] bool must_wait_for(const FileId &id) { return detacher_.must_wait_for(id); }
-    [[nodiscard]] bool has(const FileId &id) const { return files_.contains(id); }
-    // Those that count now.
+    [[nodiscard]] bool has(const FileId &id) const;
+    // Those that count now, and the paused ones.
     [[nodiscard]] AttachedLibraries::Functions functions(const FileId &id) const;
+
+    // The rest is for the governor's thread (attach/pauses.cpp).
+    //
+    // What a call of a function that counts now costs a process.
+    struct Cost {
+        FunctionPlace place;
+        std::chrono::nanoseconds of_call{};
+        bool can_pause = false;
+    };
+    using Costs = std::map<std::uint32_t, Cost>;  // by the number in records
+    [[nodiscard]] Costs costs() const;
+
+    // Detaches these functions of the file from all processes. The others of a link get a link
+    // without them first, so a call that begins at that moment may be missed. A failure: those of
+    // one link or more are as they were.
+    Result<> pause(const FileId &id, const std::set<std::uint64_t> &entries);
+    // Attaches to a paused function again, in a link of its own. A failure: it stays paused.
+    Result<> resume(const FunctionPlace &place);
+    // With their library and name.
+    using Names = std::pair<std::string, std::string>;
+    [[nodiscard]] std::map<FunctionPlace, Names> paused() const;
+
+    // The links of paused functions are muted at once, and closed when no call of them is in
+    // flight, so that the calls that had begun are seen to their end. After `settles`, no call is
+    // just beginning that did not see the muting. After `longest_call` they are closed all the
+    // same.
+    static constexpr std::chrono::milliseconds settles{100};
+    static constexpr std::chrono::minutes longest_call{1};
+    // The numbers of links that may be closed at this time.
+    [[nodiscard]] std::set<std::uint32_t> closing(std::chrono::nanoseconds now) const;
+    // `in_flight`: calls of these numbers are, at the same time.
+    void close(std::chrono::nanoseconds now, const std::set<std::uint32_t> &in_flight);
 
 private:
     using Links = std::vector<FunctionLink>;
+    struct Paused {
+        SelectedFunction function;
+        FunctionInfo shown;
+    };
+    struct File {
+        Fd fd;  // to attach again
+        std::string name;
+        Links links;
+        std::map<std::uint64_t, Paused> paused;  // by entry
+    };
+    // Muted, but for calls in flight.
+    struct Closing {
+        FileId file;
+        FunctionLink link;
+        std::chrono::nanoseconds since{};
+    };
 
     Result<Links> attach(const discovery::Library &library,
                          const std::vector<const SelectedFunction *> &functions);
+    File &file_of(const discovery::Library &library);
+    // The wanted functions that are not paused, and how many paused ones are not wanted.
+    std::pair<std::vector<SelectedFunction>, std::size_t> without_paused(
+        const discovery::Library &library, File &file, const std::vector<SelectedFunction> &wanted);
+    void forget_paused(const Paused &paused);
+    // Calls in flight of links that are to be closed count as now wanted, too.
+    void change_closing(const discovery::Library &library,
+                        const std::vector<SelectedFunction> &wanted,
+                        std::vector<FunctionIds::Change> &changes) const;
+    static Result<discovery::Library> library_of(const FileId &id, const File &file);
+    Result<FunctionLink> attach_others(const FileId &id, const File &file, const FunctionLink &link,
+                                       const std::set<std::uint64_t> &entries);
+    void exchange(const FunctionLink &old, const FunctionLink &with);
     void release(const FileId &id, Links links, Reason reason);
 
     FunctionPrograms *programs_;
     FunctionIds *table_;
-    std::map<FileId, Links> files_;
+    mutable std::mutex mutex_;  // of the next two
+    std::map<FileId, File> files_;
+    std::vector<Closing> closing_;
     ebpf::Detacher detacher_;  // the last: it uses the members above
 };
 

@@ -5,7 +5,7 @@
 
 namespace gpusnoop::probes {
 
-std::uint32_t FunctionIds::add(FunctionInfo function) {
+std::uint32_t FunctionIds::add(FunctionInfo function, std::chrono::nanoseconds now) {
     const std::lock_guard lock(mutex_);
     auto number = static_cast<std::uint32_t>(entries_.size());
     if (free_.empty()) {
@@ -14,7 +14,7 @@ std::uint32_t FunctionIds::add(FunctionInfo function) {
         number = free_.back();
         free_.pop_back();
     }
-    entries_[number] = {std::make_shared<const FunctionInfo>(std::move(function)), true};
+    entries_[number] = {std::make_shared<const FunctionInfo>(std::move(function)), true, now};
     return number;
 }
 
@@ -40,6 +40,11 @@ FunctionInfoPtr FunctionIds::find(std::uint32_t number) const {
 bool FunctionIds::is_given(std::uint32_t number) const {
     const std::lock_guard lock(mutex_);
     return number < entries_.size() && entries_[number].is_given;
+}
+
+std::chrono::nanoseconds FunctionIds::given_at(std::uint32_t number) const {
+    const std::lock_guard lock(mutex_);
+    return number < entries_.size() ? entries_[number].given_at : std::chrono::nanoseconds(0);
 }
 
 std::vector<FunctionInfoPtr> FunctionIds::all() const {
@@ -72,7 +77,8 @@ std::optional<std::vector<FunctionInfoPtr>> FunctionIds::apply(std::uint64_t up_
         if (entry.function != nullptr && (change.is_removed || !change.is_released)) {
             replaced.push_back(std::move(entry.function));
         }
-        entry = {std::move(change.function), !change.is_released};
+        entry.function = std::move(change.function);
+        entry.is_given = !change.is_released;
         if (change.is_released) {
             free_.push_back(change.number);
         }

@@ -1,6 +1,7 @@
 // The traced functions, by their numbers in records.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -42,13 +43,17 @@ public:
         bool is_removed = false;
     };
 
-    std::uint32_t add(FunctionInfo function);
+    // `now` is on the monotonic clock.
+    std::uint32_t add(FunctionInfo function, std::chrono::nanoseconds now = {});
     // All in one step, after the queued changes. Replaces queued changes of the same numbers.
     void change(std::vector<Change> changes);
 
     // Null for a number that was not given, or whose calls no longer count.
     [[nodiscard]] FunctionInfoPtr find(std::uint32_t number) const;
     [[nodiscard]] bool is_given(std::uint32_t number) const;
+    // When the number was given, as add() was told. An open call that began before was of another
+    // function: the probe at its end was detached.
+    [[nodiscard]] std::chrono::nanoseconds given_at(std::uint32_t number) const;
     // All functions that calls count as now, in no order; some may be there several times.
     [[nodiscard]] std::vector<FunctionInfoPtr> all() const;
 
@@ -63,6 +68,7 @@ private:
     struct Entry {
         FunctionInfoPtr function;
         bool is_given = false;
+        std::chrono::nanoseconds given_at{};
     };
 
     mutable std::mutex mutex_;

@@ -16,6 +16,8 @@
 #include "exporter/ebpf/attach_modes.h"
 #include "exporter/ebpf/link.h"
 #include "exporter/ebpf/skeleton.h"
+#include "exporter/probes/functions/select/always_observed.h"
+#include "exporter/system/machine.h"
 #include "functions.skel.h"
 
 namespace gpusnoop::probes {
@@ -150,6 +152,17 @@ void FunctionPrograms::set_costs(const ebpf::ProbeCosts &costs) {
     }
 }
 
+std::chrono::nanoseconds FunctionPrograms::cost_of_call(const AttachedFunction &function) const {
+    const probe_costs &costs = loaded_->skeleton->bss->costs;
+    std::uint64_t ns = costs.record;
+    ns += function.function.entry_probe.is_expensive ? costs.stepped_entry : costs.entry;
+    if (!function.entry_only) {
+        ns += function.function.ending == ExitStrategy::return_probe ? costs.ending
+                                                                     : costs.stepped_entry;
+    }
+    return std::chrono::nanoseconds(ns);
+}
+
 Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load(const FunctionsConfig &config,
                                                                  Details details,
                                                                  const ebpf::Features &features) {
@@ -201,8 +214,8 @@ Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load_as(AttachMode m
 
 Result<FunctionLink> FunctionPrograms::attach(const discovery::Library &library,
                                               const std::vector<SelectedFunction> &functions,
-                                              FunctionIds &table) const {
-    auto link = attach_all(library, functions, {}, table);
+                                              FunctionIds &table, bool is_muted) {
+    auto link = attach_all(library, functions, {}, table, is_muted);
     if (!link || link->probes.refused().exits.empty()) {
         return link;
     }
@@ -221,7 +234,7 @@ Result<FunctionLink> FunctionPrograms::attach(const discovery::Library &library,
         {{"probe", "functions"},
          {"library", to_valid_utf8(library.name, max_label_bytes)},
          {"functions", names}});
-    return attach_all(library, functions, without_exits, table);
+    return attach_all(library, functions, without_exits, table, is_muted);
 }
 
 void FunctionPrograms::set_options(std::uint32_t number, const FunctionInfo &function) const {
@@ -251,7 +264,7 @@ void FunctionPrograms::set_options(std::uint32_t number, const FunctionInfo &fun
 Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &library,
                                                   const std::vector<SelectedFunction> &functions,
                                                   const std::set<std::uint64_t> &without_exits,
-                                                  FunctionIds &table) const {
+                                                  FunctionIds &table, bool is_muted) {
     FunctionLink link;
     std::vector<ebpf::AttachPoint> entries;
     std::vector<ebpf::AttachPoint> exits;
@@ -267,7 +280,8 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
         }
         const bool entry_only = attached.ending == ExitStrategy::none;
         const FunctionInfo shown = shown_as(library, function, entry_only);
-        const std::uint32_t number = table.add(shown);
+        const std::uint32_t number = table.add(shown, now_on(CLOCK_MONOTONIC));
+        mute(number, is_muted);
         set_options(number, shown);
         const std::uint64_t cookie = cookie_of(attached, number, details_.tracing != nullptr);
         if (function.begins.empty()) {
@@ -281,7 +295,10 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
             const bool returns = exit.kind == symbols::ExitKind::return_;
             exits.push_back({exit.address, cookie | (returns ? 0 : FUNC_AT_TAIL_CALL)});
         }
-        link.places.push_back({.function = function, .number = number, .entry_only = entry_only});
+        link.places.push_back({.function = function,
+                               .number = number,
+                               .entry_only = entry_only,
+                               .can_pause = !is_always_observed(function.symbol)});
     }
     auto probes = ebpf::UprobeSet::attach(calls_, {library.file.get(), library.id}, entries, exits,
                                           {}, library.note_progress);
@@ -296,6 +313,7 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
             link.refused.push_back(place.function.name);
         }
         if (is_refused || !is_attached) {
+            mute(place.number, false);
             unused.push_back({place.number, nullptr, true, false});
         }
         return is_refused || !is_attached;
@@ -308,8 +326,12 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
     return link;
 }
 
+bool FunctionPrograms::can_mute(std::uint32_t number) {
+    return number < FUNC_MUTABLE;
+}
+
 void FunctionPrograms::mute(std::uint32_t number, bool on) {
-    if (number >= FUNC_MUTABLE) {
+    if (!can_mute(number)) {
         return;  // its records are sent, but do not count
     }
     const std::lock_guard lock(mute_mutex_);

@@ -59,10 +59,11 @@ public:
 
     // Attaches to all of them together, under the numbers that `table` gives them. If the kernel
     // allows no probe on an exit, the function is counted at its entry only; if it allows none on
-    // the first instruction, the function is omitted. The log names both.
+    // the first instruction, the function is omitted. The log names both. With `is_muted`, their
+    // calls count only after mute(number, false).
     Result<FunctionLink> attach(const discovery::Library &library,
-                                const std::vector<SelectedFunction> &functions,
-                                FunctionIds &table) const;
+                                const std::vector<SelectedFunction> &functions, FunctionIds &table,
+                                bool is_muted = false);
 
     // Sets the data that is recorded of calls that end under this number from now on.
     void set_options(std::uint32_t number, const FunctionInfo &function) const;
@@ -70,6 +71,10 @@ public:
     // Mutes the probes of this number, except for calls that have begun already. They still stop
     // the program. For any thread.
     void mute(std::uint32_t number, bool on);
+    [[nodiscard]] static bool can_mute(std::uint32_t number);
+
+    // What a call of the function costs a process; 0: not measured yet.
+    [[nodiscard]] std::chrono::nanoseconds cost_of_call(const AttachedFunction &function) const;
 
     [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
     // From now on the programs add up what they cost. For any thread.
@@ -96,7 +101,7 @@ private:
     Result<FunctionLink> attach_all(const discovery::Library &library,
                                     const std::vector<SelectedFunction> &functions,
                                     const std::set<std::uint64_t> &without_exits,
-                                    FunctionIds &table) const;
+                                    FunctionIds &table, bool is_muted);
 
     std::unique_ptr<Loaded> loaded_;
     ebpf::CallPrograms calls_;

@@ -287,6 +287,7 @@ void FunctionsAggregator::tidy(nanoseconds now) {
 
 std::vector<series::FamilySnapshot> FunctionsAggregator::report(nanoseconds now) {
     overhead_.note_running(processes_, settings_.cost_of);
+    count_unobserved();
     series::FamilySet gauge_set(settings_.budget, settings_.pid_label);
     const FunctionGauges gauges = make_func_gauges(gauge_set);
     for (const auto &[key, shown] : shown_) {

@@ -25,6 +25,7 @@
 #include "exporter/probes/functions/count/minute_range.h"
 #include "exporter/probes/functions/count/nccl.h"
 #include "exporter/probes/functions/count/snapshot.h"
+#include "exporter/probes/functions/count/unobserved.h"
 #include "exporter/probes/functions/report/call.h"
 #include "exporter/series/family.h"
 
@@ -44,6 +45,10 @@ struct FunctionsSettings {
     std::string boot_id{};  // of this node
     CostOf cost_of = [](const auto &) { return 0; };
     OverheadLimitsPtr overhead{};
+    // Pauses since the last time.
+    std::function<std::vector<UnobservedFunction>()> take_unobserved = [] {
+        return std::vector<UnobservedFunction>();
+    };
 };
 
 // All times are of the kernel's monotonic clock.
@@ -66,6 +71,8 @@ public:
     [[nodiscard]] std::vector<series::FamilySnapshot> report(std::chrono::nanoseconds now);
     // The counts that are never folded or forgotten: each function, by process.
     [[nodiscard]] FunctionsSnapshot snapshot(std::chrono::nanoseconds now) const;
+    // Counted since the last time, of running processes.
+    [[nodiscard]] std::vector<CallsOfFunction> take_calls();
     // A call in flight; nothing for a function that calls no longer count as.
     [[nodiscard]] std::optional<OpenCall> open_call(const open_call_record &record);
     // The calls that threads were inside of when they ended, since the last time.
@@ -88,6 +95,7 @@ private:
     struct Counted {
         FunctionInfoPtr function;
         FunctionTotals totals;
+        std::uint64_t taken = 0;  // of the calls, by take_calls()
         MinuteExtremes minute;
         series::Slot calls{};
         std::optional<series::Slot> slow_calls;  // where there is a threshold
@@ -138,6 +146,7 @@ private:
                                                           const func_call_record &record);
     void keep_exemplars(Process &process);
     void count_error(Process &process, Counted &counted, const std::string &code);
+    void count_unobserved();
     void count_nccl(Process &process, Counted &counted, const func_arguments_record &arguments);
     void show_nccl(series::FamilySet &set) const;
     void forget_communicators(std::chrono::nanoseconds now);

@@ -1,4 +1,6 @@
 // The part of FunctionsAggregator for the counts besides the families.
+#include <utility>
+
 #include "exporter/probes/functions/count/aggregator.h"
 
 namespace gpusnoop::probes {
@@ -16,6 +18,28 @@ void FunctionsAggregator::keep_totals(const Process &process, Totals &totals) {
         for (const auto &[shown_as, count] : process.former) {
             keep(count);
         }
+    }
+}
+
+std::vector<CallsOfFunction> FunctionsAggregator::take_calls() {
+    std::vector<CallsOfFunction> calls;
+    processes_.for_each([&](Process &process) {
+        for (auto one = process.functions.begin(); one != process.functions.end(); ++one) {
+            Counted &counted = one.value();
+            const std::uint64_t before = std::exchange(counted.taken, counted.totals.calls);
+            if (counted.taken > before && !process.ended) {
+                calls.push_back({process.key, one.key(), counted.taken - before});
+            }
+        }
+    });
+    return calls;
+}
+
+// Several places and files can be shown as one function.
+void FunctionsAggregator::count_unobserved() {
+    for (const UnobservedFunction &function : settings_.take_unobserved()) {
+        families_.unobserved.add(families_.unobserved.slot(0, {function.library, function.name}),
+                                 static_cast<std::uint64_t>(function.time.count()));
     }
 }
 

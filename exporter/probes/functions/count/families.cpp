@@ -51,6 +51,14 @@ FunctionFamilies make_func_families(series::FamilySet &set) {
             "Bytes that NCCL communication calls were asked to transfer: the number of elements "
             "times their size, for known datatypes.",
             of_nccl_operation),
+        .unobserved = set.add(
+            {.name = "gpusnoop_function_unobserved_seconds_total",
+             .help =
+                 "Time in which calls of the function were not observed in any process, because "
+                 "they cost one more than cuda.max_overhead; summed over copies of the library.",
+             .type = series::Type::counter,
+             .labels = of_function,
+             .divisor = nanoseconds_per_second}),
         .overhead = make_overhead_family(set),
     };
 }

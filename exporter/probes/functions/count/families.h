@@ -16,6 +16,7 @@ struct FunctionFamilies {
     series::Family &slow_calls;
     series::Family &nccl_operations;
     series::Family &nccl_bytes;
+    series::Family &unobserved;
     series::Family &overhead;
 };
 

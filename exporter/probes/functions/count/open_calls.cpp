@@ -15,7 +15,9 @@ std::uint32_t number_of(const struct open_call &call) {
 std::optional<OpenCall> FunctionsAggregator::describe(Process &process,
                                                       const struct open_call &record) const {
     const FunctionInfoPtr function = table_->find(number_of(record));
-    if (function == nullptr) {
+    if (function == nullptr ||
+        record.started_ns <
+            static_cast<std::uint64_t>(table_->given_at(number_of(record)).count())) {
         return std::nullopt;
     }
     OpenCall call = open_call_of(process, record);

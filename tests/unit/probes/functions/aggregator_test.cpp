@@ -225,6 +225,7 @@ TEST_CASE("what does not fit the budget is in other, and the sums are exact") {
                                             {"gpusnoop_function_duration_seconds", 47},
                                             {"gpusnoop_function_duration_min_seconds", 47},
                                             {"gpusnoop_function_duration_max_seconds", 47},
+                                            {"gpusnoop_function_unobserved_seconds_total", 0},
                                             {"gpusnoop_nccl_operations_total", 0},
                                             {"gpusnoop_nccl_bytes_total", 0},
                                             {"gpusnoop_nccl_sequence", 0},
@@ -391,4 +392,42 @@ TEST_CASE("the last slow call of a series is its exemplar") {
     // They go with their series.
     bench.aggregator->tidy(10min);
     CHECK(exemplars().size() == 1);
+}
+
+TEST_CASE("calls are taken once, by process and number") {
+    FunctionsFixture bench;
+    const auto f = bench.number("f");
+    const auto g = bench.number("g");
+    bench.tell(process());
+    bench.tell(call(f));
+    bench.tell(call(f));
+    bench.tell(of(43, 2'000, call(g)));
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> taken;
+    for (const CallsOfFunction &one : bench.aggregator->take_calls()) {
+        taken[{one.process.tgid, one.number}] = one.calls;
+    }
+    CHECK(taken == decltype(taken){{{bench_pid, f}, 2}, {{43, g}, 1}});
+    CHECK(bench.aggregator->take_calls().empty());
+    bench.tell(call(f));
+    const auto more = bench.aggregator->take_calls();
+    REQUIRE(more.size() == 1);
+    CHECK(more.front().calls == 1);
+    bench.tell(call(f));
+    bench.tell(exit_at(3'000));
+    CHECK(bench.aggregator->take_calls().empty());
+}
+
+TEST_CASE("the unobserved time of a function is added up over its places") {
+    std::vector<UnobservedFunction> unobserved;
+    FunctionsFixture bench(FunctionsSettings{
+        .budget = [](std::string_view) { return 2'000; },
+        .take_unobserved = [&] { return std::exchange(unobserved, {}); },
+    });
+    CHECK(bench.page("function_unobserved_seconds_total").empty());
+    unobserved = {{"libx.so.1", "f", 1s}, {"libx.so.1", "g", 5s}, {"libx.so.1", "f", 2s}};
+    const Page first = {{{"libx.so.1", "f"}, 3 * second_ns}, {{"libx.so.1", "g"}, 5 * second_ns}};
+    CHECK(bench.page("function_unobserved_seconds_total") == first);
+    unobserved = {{"libx.so.1", "f", 4s}};
+    const Page second = {{{"libx.so.1", "f"}, 7 * second_ns}, {{"libx.so.1", "g"}, 5 * second_ns}};
+    CHECK(bench.page("function_unobserved_seconds_total") == second);
 }

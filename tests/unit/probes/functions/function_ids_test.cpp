@@ -73,6 +73,19 @@ TEST_CASE("what a number stands for changes when the records from before have be
     CHECK_FALSE(table.apply(table.queued()));
 }
 
+TEST_CASE("a number has the time when it was given, also when it is given again") {
+    FunctionIds table;
+    const auto f = table.add(function_named("f"), std::chrono::seconds(1));
+    CHECK(table.given_at(f) == std::chrono::seconds(1));
+    table.change({to(f, "g")});
+    REQUIRE(table.apply(table.queued()));
+    CHECK(table.given_at(f) == std::chrono::seconds(1));
+    table.change({release(f)});
+    REQUIRE(table.apply(table.queued()));
+    REQUIRE(table.add(function_named("h"), std::chrono::seconds(9)) == f);
+    CHECK(table.given_at(f) == std::chrono::seconds(9));
+}
+
 TEST_CASE("a change to the same is none") {
     FunctionIds table;
     const auto f = table.add(function_named("f"));

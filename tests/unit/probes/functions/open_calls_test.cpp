@@ -125,3 +125,13 @@ TEST_CASE("an operation of NCCL that hangs is the next one of its communicator")
     CHECK_FALSE(communicators.place(reduce, call.argument));
     CHECK_FALSE(communicators.place(make, call.argument));
 }
+
+TEST_CASE("a call from before its number was given is of a function that was detached") {
+    FunctionsFixture bench;
+    bench.tell(process("python"));
+    const FunctionInfo f{"libx.so.1", "group", "f", {}};
+    const auto number = bench.table.add(f, std::chrono::nanoseconds(5'001));
+    CHECK_FALSE(bench.aggregator->open_call(open_record(number)));
+    const auto other = bench.table.add(f, std::chrono::nanoseconds(5'000));
+    CHECK(bench.aggregator->open_call(open_record(other)));
+}
