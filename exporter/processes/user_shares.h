@@ -10,10 +10,11 @@
 
 namespace gpusnoop::processes {
 
-// The users that can take the ids of others: those to whom subuid(5) gives ranges of ids, for user
-// namespaces of their own. Without this, such a user would have the shares of 65,536 users. Only
-// ordinary users count: the ranges of system users, such as a container runtime's or a kubelet's,
-// are divided among containers of others, which have a share each.
+// subuid(5) gives some users ranges of further ids, for user namespaces of their own. All ids of
+// such a range count for its owner, who would otherwise have the shares of 65,536 users. This is
+// only so for ordinary users: the ranges of system users, such as a container runtime's or a
+// kubelet's, are divided among containers of different people, and each id there has a share of its
+// own.
 class SubordinateUsers {
 public:
     using Time = std::chrono::steady_clock::time_point;

@@ -38,7 +38,7 @@ public:
         return socket_ ? Result<>() : start_locked();
     }
 
-    // The child gets these descriptors. It is started anew if somebody has killed it.
+    // The child gets both descriptors. If this process was killed, another one is started first.
     Result<Child> fork_child(const Fd &memory, const Fd &socket, std::chrono::milliseconds most) {
         const std::lock_guard lock(mutex_);
         if (socket_) {

@@ -11,7 +11,7 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// Of a PyThreadState and of a frame: what is needed of them is within.
+// How much is read of a PyThreadState and of a frame: all members that the walk needs are in it.
 constexpr std::size_t state_bytes = 512;
 constexpr std::size_t frame_bytes = 128;
 

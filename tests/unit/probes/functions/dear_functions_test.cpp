@@ -17,7 +17,7 @@ constexpr FunctionPlace dearest_function{{.inode = 7}, 0x100};
 constexpr FunctionPlace dear_function{{.inode = 7}, 0x200};
 constexpr FunctionPlace cheap_function{{.inode = 7}, 0x300};
 
-// Looks each second. A process may cost 3 %, and what is counted of it is half.
+// Decides every second. The limit is 3 % of a process. The counted cost is half of the real one.
 struct LimitedFunctions {
     nanoseconds now = 1h;
     DearFunctions functions{3, now};

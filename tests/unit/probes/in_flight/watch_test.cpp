@@ -1,4 +1,4 @@
-// What is remembered of hanging calls, for when their threads have ended.
+// Stacks of hanging calls, which the exporter keeps to show them after the threads have ended.
 #include "exporter/probes/in_flight/watch.h"
 
 #include <atomic>
