@@ -33,6 +33,17 @@ public:
         Fd process;
     };
 
+    ForkingProcess() = default;
+    ForkingProcess(const ForkingProcess &) = delete;
+    ForkingProcess &operator=(const ForkingProcess &) = delete;
+    // Returns when the process and its children are gone, so that none of them outlives this
+    // process; a child that gets stuck does, though.
+    ~ForkingProcess() {
+        if (std::exchange(socket_, Fd())) {
+            ::waitpid(pid_, nullptr, 0);
+        }
+    }
+
     Result<> start() {
         const std::lock_guard lock(mutex_);
         return socket_ ? Result<>() : start_locked();

@@ -12,6 +12,7 @@
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -284,6 +285,20 @@ pid_t fork_with_descriptor(int &process) {
         ::syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, nullptr, &process, nullptr, nullptr));
 }
 
+// Its children end when their sockets' other ends are closed. With SIGCHLD ignored, this returns
+// when all of them have.
+[[noreturn]] void end_after_children() {
+    constexpr unsigned longest_s = 2;
+    sigset_t signals;
+    ::sigemptyset(&signals);
+    ::sigaddset(&signals, SIGALRM);
+    ::sigprocmask(SIG_UNBLOCK, &signals, nullptr);
+    ::signal(SIGALRM, SIG_DFL);
+    ::alarm(longest_s);
+    ::waitpid(-1, nullptr, 0);
+    ::_exit(0);
+}
+
 }  // namespace
 
 void fork_children(int socket) {
@@ -296,7 +311,7 @@ void fork_children(int socket) {
         int given[2] = {-1, -1};
         if (receive_message(socket, std::as_writable_bytes(std::span(&request, 1)), given) !=
             sizeof(request)) {
-            ::_exit(0);
+            end_after_children();
         }
         const auto [memory, its] = given;
         int process = -1;
@@ -313,7 +328,7 @@ void fork_children(int socket) {
         }
         forked.error = forked.pid < 0 ? errno : 0;
         if (!send_message(socket, std::as_bytes(std::span(&forked, 1)), {&process, 1})) {
-            ::_exit(0);
+            end_after_children();
         }
         for (const int descriptor : {memory, its, process}) {
             if (descriptor >= 0) {

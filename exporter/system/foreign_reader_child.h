@@ -67,7 +67,7 @@ struct Forked {
 };
 
 // Closes all other descriptors, says so with a byte, and forks a child for each request. Ends with
-// its parent.
+// its parent, once the children are gone that do not get stuck.
 [[noreturn]] void fork_children(int socket);
 
 // Copies the useful parts of the ELF file to `copy`, which gets the file's size. Of any other file,

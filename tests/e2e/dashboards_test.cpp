@@ -134,6 +134,7 @@ public:
         : train_(workload("train", {"--rate", "300", "--threads", "2", "--failures", "--leak",
                                     "4096", "--memory-kinds", "--default-kind"})),
           everything_(workload("everything", {"--rate", "300", "--everything", "--api", "both"})),
+          calm_(workload("calm", {"--rate", "20"})),
           ranks_({standin("ranks"), "--ranks", "2", "--wait-for-file", directory_ / "never"}),
           math_(math(directory_ / "never")),
           tensors_({standin("torch/2/tensors"), "--until-stopped"}) {
@@ -189,6 +190,7 @@ private:
     Pod pod_;
     Process train_;
     Process everything_;
+    Process calm_;  // its launches are traced in full, however much a trap costs
     Process ranks_;
     Process math_;
     Process tensors_;
@@ -297,6 +299,7 @@ TEST_CASE("every query of the dashboards returns data", "[e2e]") {
             return bursts >= least && has_rare();
         },
         std::chrono::seconds(110));
+    scene.prometheus.wait_for_scrapes();
 
     const Finished queried = scene.query({"--range", "60", "--rate-interval", "20s"});
     INFO(queried.output);
