@@ -7,7 +7,10 @@
 #include <mutex>
 #include <numeric>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "exporter/base/log.h"
 #include "exporter/base/unsupported.h"
@@ -270,6 +273,10 @@ std::vector<http::Route> App::routes() {
     // Simultaneous requests for a health check share one response: a flood of them must not cause a
     // kubelet's check to be refused.
     const http::Policy shared{.share = [](const auto &) { return std::string(); }};
+    std::vector<std::string> api_paths;
+    for (const std::string_view name : probes::api_page_names()) {
+        api_paths.push_back("/api/v1/" + std::string(name));
+    }
     return {
         {.paths = {"/"}, .handler = [this](const auto &request) { return status_page(request); }},
         // A storm of scrapes makes one page of each format.
@@ -279,12 +286,9 @@ std::vector<http::Route> App::routes() {
                         [format](const auto &request) {
                             return std::string(metrics::content_type(format(request)));
                         }}},
-        // A document holds a copy of a probe's data: one at a time.
-        {.paths = {"/api/v1/allocations", "/api/v1/slow_calls", "/api/v1/functions",
-                   "/api/v1/in_flight", "/api/v1/torch_allocations", "/api/v1/xids",
-                   "/api/v1/exits", "/api/v1/threads", "/api/v1/launch_gaps",
-                   "/api/v1/connections"},
-         .handler = [this](const auto &request) { return document_page(request); },
+        // A page holds a copy of a probe's data: one at a time.
+        {.paths = std::move(api_paths),
+         .handler = [this](const auto &request) { return api_page(request); },
          .is_private = !config_.web.has_api},
         // No worker waits for a profile, and one is taken at a time.
         {.paths = {"/api/v1/profile"},

@@ -59,7 +59,7 @@
 #include "exporter/http/server.h"
 #include "exporter/metrics/reload_record.h"
 #include "exporter/metrics/text.h"
-#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/api_page.h"
 #include "exporter/probes/frame/pipeline.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/profile/service.h"
@@ -122,7 +122,7 @@ private:
     [[nodiscard]] http::Response release_page(const http::Request &request);
     [[nodiscard]] http::Response give_back_page(const http::Request &request);
     [[nodiscard]] http::Response status_page(const http::Request &request);
-    [[nodiscard]] http::Response document_page(const http::Request &request);
+    [[nodiscard]] http::Response api_page(const http::Request &request);
     [[nodiscard]] bool may_profile(const http::Request &request) const;
     void begin_profile(const http::Request &request, const http::Pending &client);
 

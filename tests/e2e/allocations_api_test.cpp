@@ -112,7 +112,7 @@ TEST_CASE("the allocations page agrees with the metrics and with the truth", "[e
     CHECK(allocations_api_sum(process["sites"], "bytes") == process["outstanding_bytes"]);
     CHECK(allocations_api_sum(process["sites"], "allocations") ==
           process["outstanding_allocations"]);
-    CHECK(process["sites_left_out"] == 0);
+    CHECK(process["left_out"] == 0);
     CHECK(std::ranges::is_sorted(process["sites"], [](const json &a, const json &b) {
         return a["bytes"].get<std::uint64_t>() > b["bytes"].get<std::uint64_t>();
     }));
@@ -175,7 +175,7 @@ TEST_CASE("the allocations page to clients of all kinds", "[e2e]") {
     for (const json &process : document["processes"]) {
         CHECK(process["comm"] == "leaky");
         CHECK(process["sites"].size() == 1);
-        CHECK(process["sites_left_out"].get<int>() >= 2);
+        CHECK(process["left_out"].get<int>() >= 2);
     }
     CHECK(http(port, allocations_path, "GET", "Accept-Encoding: gzip\r\n")
               .headers.find("Content-Encoding: gzip") != std::string::npos);

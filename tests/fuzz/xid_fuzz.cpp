@@ -53,6 +53,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
                               .retention = std::chrono::minutes(1),
                               .look_up = [](ProcessIdentity &) { return false; }});
     (void)aggregator.on_line(bytes, false, std::chrono::nanoseconds(1));
-    (void)xids_document(aggregator.history().list()).write({});
+    (void)xids_page(aggregator.history().list()).write({});
     return 0;
 }

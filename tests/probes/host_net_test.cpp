@@ -285,7 +285,7 @@ TEST_CASE("the list of connections has their addresses and what TCP_INFO has", "
     const auto query = [&](const std::string &text) {
         return http(exporter.port(), "/api/v1/connections?" + text);
     };
-    CHECK(Json::parse(query("limit=2&sort=rtt").body).at("connections_left_out") == 6);
+    CHECK(Json::parse(query("limit=2&sort=rtt").body).at("left_out") == 6);
     CHECK(Json::parse(query("pid=1").body).at("connections").empty());
     CHECK(query("sort=age").status == 400);
     CHECK(query("port=1").status == 400);

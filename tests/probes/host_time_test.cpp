@@ -101,7 +101,7 @@ std::map<Cell, double> cells_in(const Json &seconds) {
     return cells;
 }
 
-Json threads_document(const Exporter &exporter, const std::string &comm) {
+Json threads_page(const Exporter &exporter, const std::string &comm) {
     const HttpAnswer answer = http(exporter.port(), "/api/v1/threads?comm=" + comm);
     REQUIRE(answer.status == 200);
     return Json::parse(answer.body);
@@ -110,9 +110,9 @@ Json threads_document(const Exporter &exporter, const std::string &comm) {
 // The document has what the page has. As all of it grows, the page lies between two documents; what
 // is the same in both is equal. The thread waits for a signal meanwhile.
 void check_documents(const Exporter &exporter, const Process &process, const std::string &comm) {
-    const Json before = threads_document(exporter, comm);
+    const Json before = threads_page(exporter, comm);
     const Page page = exporter.scrape();
-    const Json after = threads_document(exporter, comm);
+    const Json after = threads_page(exporter, comm);
     REQUIRE(before.at("processes").size() == 1);
     REQUIRE(before.at("threads").size() == 1);
     const auto low = cells_in(before.at("processes").at(0).at("seconds"));
@@ -140,7 +140,7 @@ void check_documents(const Exporter &exporter, const Process &process, const std
     CHECK(thread.at("phase") == "host");
     CHECK(thread.at("state") == "other");
     CHECK(thread.at("open_seconds") > before.at("threads").at(0).at("open_seconds"));
-    CHECK(threads_document(exporter, "no" + comm).at("threads").empty());
+    CHECK(threads_page(exporter, "no" + comm).at("threads").empty());
     CHECK(http(exporter.port(), "/api/v1/threads?state=poll").status == 400);
 }
 

@@ -85,7 +85,7 @@ void wait_until_attached(const Exporter &exporter) {
     exporter.wait_until_attached_to(standin("libcalls.so.1"));
 }
 
-Json in_flight_document(const Exporter &exporter, const std::string &query) {
+Json in_flight_page(const Exporter &exporter, const std::string &query) {
     const HttpAnswer answer = http(exporter.port(), "/api/v1/in_flight" + query);
     REQUIRE(answer.status == 200);
     Json json = Json::parse(answer.body);
@@ -184,13 +184,13 @@ TEST_CASE("every call that hangs is shown with its age, its function and its sta
         CHECK(sample.value == static_cast<double>(expected));
         CHECK(sample.labels.at("pid") == std::to_string(hanging.pid()));
     }
-    const Json calls = in_flight_document(exporter, "?comm=hangs")["in_flight"];
+    const Json calls = in_flight_page(exporter, "?comm=hangs")["in_flight"];
     check_calls(calls, hangs);
     for (const Json &call : calls) {
         check_stack(call);
     }
     // Both probes follow it, each in 64 / 20 threads and the first ones of the rest.
-    CHECK(in_flight_document(exporter, "?comm=hangs&function=cudaMalloc")["in_flight"].size() == 4);
+    CHECK(in_flight_page(exporter, "?comm=hangs&function=cudaMalloc")["in_flight"].size() == 4);
     check_accounts(exporter, hangs);
     const Finished traced = run({exporter_binary(), "trace", "--in-flight", "--format=json",
                                  "--address=http://127.0.0.1:" + std::to_string(exporter.port())});
@@ -202,8 +202,8 @@ TEST_CASE("every call that hangs is shown with its age, its function and its sta
     hanging.wait_for_output("returned");
     const Page after = exporter.wait_for("gpusnoop_calls_in_flight", {{"comm", "hangs"}}, 0);
     CHECK_FALSE(after.has("gpusnoop_oldest_call_seconds", {{"comm", "hangs"}}));
-    CHECK(in_flight_document(exporter, "?comm=hangs")["in_flight"].empty());
-    CHECK(in_flight_document(exporter, "?comm=hangs")["unreturned"].empty());
+    CHECK(in_flight_page(exporter, "?comm=hangs")["in_flight"].empty());
+    CHECK(in_flight_page(exporter, "?comm=hangs")["unreturned"].empty());
     check_account_at_rest(exporter);
 }
 
@@ -223,7 +223,7 @@ TEST_CASE("a call that has not returned when its process is killed says so", "[i
     std::size_t left_out = 0;  // programs of dying threads
     eventually("all calls to be reported", [&] {
         left_out = static_cast<std::size_t>(left_out_programs(exporter.scrape()));
-        json = in_flight_document(exporter, "?comm=hangs");
+        json = in_flight_page(exporter, "?comm=hangs");
         return json["unreturned"].size() + left_out >= in_flight_threads;
     });
     CHECK(json["in_flight"].empty());

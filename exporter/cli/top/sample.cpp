@@ -100,7 +100,7 @@ Sample read_sample(const Json &json) {
     sample.since = read_seconds(json.at("since_seconds"));
     sample.elapsed = read_seconds(json.at("elapsed_seconds"));
     sample.processes = read_count(json.at("processes"));
-    sample.left_out = read_count(json.at("functions_left_out"));
+    sample.left_out = read_count(json.at("left_out"));
     sample.bounds = read_bounds(json.at("bucket_bounds_seconds"));
     for (const Json &one : json.at("functions")) {
         sample.functions.insert_or_assign(

@@ -96,10 +96,10 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
     }
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override {
-        return consumer_ && name == cuda_allocations_document
-                   ? std::vector{allocations_document(name, aggregator_.allocations())}
-                   : std::vector<ApiResource>{};
+    [[nodiscard]] std::vector<ApiPage> api_pages(std::string_view name) override {
+        return consumer_ && name == cuda_allocations_page_name
+                   ? std::vector{allocations_page(name, aggregator_.allocations())}
+                   : std::vector<ApiPage>{};
     }
     void add_to(Overview &overview) const override {
         if (consumer_) {
@@ -372,6 +372,8 @@ std::vector<series::FamilySet> declare_cuda_families() {
     return sets;
 }
 
+constexpr std::string_view cuda_pages[] = {cuda_allocations_page_name};
+
 }  // namespace
 
 constinit const ProbeKind cuda_kind = {
@@ -393,6 +395,7 @@ constinit const ProbeKind cuda_kind = {
                .lost = lost_for({LOST_ring_full, LOST_throttled, LOST_no_state, LOST_process_table,
                                  LOST_allocation_table, LOST_fault, LOST_table_full}),
                .attach_failures = cuda_failures},
+    .api_pages = cuda_pages,
     .trace = &trace::cuda_trace,
 };
 

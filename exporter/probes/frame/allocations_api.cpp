@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <utility>
 
-#include "exporter/base/text.h"
 #include "exporter/probes/frame/frame_json.h"
+#include "exporter/probes/frame/list_page.h"
 #include "exporter/processes/process_names.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
@@ -21,43 +18,15 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Processes = std::vector<const ProcessAllocations *>;
 
-// The limit of call sites for one process, so that all processes have room for at least their sums.
-constexpr std::size_t max_sites_bytes = max_allocations_bytes / 4 * 3;
-// Room for the closing brackets.
-constexpr std::size_t closing_bytes_of_sites = 1024;
-
-// The limit is one of call sites of each process.
-struct AllocationsQuery : PidAndLimit {
-    bool folded = false;
-    std::optional<std::string> comm;
-};
-
-Result<AllocationsQuery> read_allocations_query(const QueryParameters &parameters) {
-    AllocationsQuery query;
-    for (const auto &[name, value] : parameters) {
-        if (name == "format") {
-            if (value != "json" && value != "folded") {
-                return fail("format must be json or folded, not " + in_quotes(value));
-            }
-            query.folded = value == "folded";
-        } else if (name == "comm") {
-            query.comm = value;
-        } else if (const auto is_one = query.read(name, value); !is_one) {
-            return tl::unexpected(is_one.error());
-        } else if (!*is_one) {
-            return fail(in_quotes(name) +
-                        " is not a parameter of this page; it has format, pid, comm and limit");
-        }
-    }
-    return query;
-}
+// Call sites fill at most this part of a page, so that all processes have room for at least their
+// sums.
+constexpr std::size_t max_sites_bytes = max_page_bytes / 4 * 3;
 
 // The selected processes, the largest amounts first.
-Processes select(const std::vector<ProcessAllocations> &all, const AllocationsQuery &query) {
+Processes select(const std::vector<ProcessAllocations> &all, const ListQuery &query) {
     Processes selected;
     for (const ProcessAllocations &process : all) {
-        if (query.has(process.pid) &&
-            query.comm.value_or(process.names.comm) == process.names.comm) {
+        if (query.wants_process(process.pid, process.names)) {
             selected.push_back(&process);
         }
     }
@@ -94,33 +63,33 @@ Json process_json(const ProcessAllocations &process) {
 }
 
 // The text is written site by site: a JSON tree of the whole would be many times its size.
-std::string allocations_text(const Processes &processes, std::uint32_t sites) {
-    std::string text = R"({"processes":[)";
-    std::size_t processes_written = 0;
-    bool truncated = false;
-    for (const ProcessAllocations *process : processes) {
-        std::string begin = to_text(process_json(*process));
-        begin.pop_back();
-        if (text.size() + begin.size() + closing_bytes_of_sites > max_allocations_bytes) {
-            break;
-        }
-        text += (processes_written++ == 0 ? "" : ",") + begin + R"(,"sites":[)";
-        std::size_t written = 0;
-        while (written < std::min<std::size_t>(sites, process->sites.size())) {
-            const std::string site = to_text(site_json(process->sites[written]));
-            if (text.size() + site.size() + closing_bytes_of_sites > max_sites_bytes) {
-                break;
-            }
-            text += (written++ == 0 ? "" : ",") + site;
-        }
-        const std::size_t left_out = process->sites.size() - written;
-        truncated = truncated || left_out > 0;
-        text += R"(],"sites_left_out":)" + std::to_string(left_out) + '}';
+std::string process_text(const ProcessAllocations &process, std::uint32_t sites, std::size_t room,
+                         bool &is_truncated) {
+    std::string text = to_text(process_json(process));
+    text.back() = ',';
+    JsonList list(text, "sites", sites, room);
+    for (const SiteAllocations &site : process.sites) {
+        list.add([&] { return site_json(site); });
     }
-    const std::size_t left_out = processes.size() - processes_written;
-    truncated = truncated || left_out > 0;
-    return text + R"(],"processes_left_out":)" + std::to_string(left_out) + R"(,"truncated":)" +
-           (truncated ? "true}\n" : "false}\n");
+    const std::size_t left_out = list.end();
+    is_truncated = is_truncated || left_out > 0;
+    add_left_out(text, left_out);
+    return text + '}';
+}
+
+// The limit is one of call sites of each process.
+ApiResponse allocations_json(const Processes &processes, std::uint32_t sites) {
+    std::string text = "{";
+    bool is_truncated = false;
+    JsonList list(text, "processes");
+    for (const ProcessAllocations *process : processes) {
+        list.add([&] {
+            const std::size_t room = max_sites_bytes - std::min(max_sites_bytes, text.size());
+            return process_text(*process, sites, room, is_truncated);
+        });
+    }
+    const std::size_t left_out = list.end();
+    return end_page(std::move(text), left_out, is_truncated);
 }
 
 std::string folded_line(const std::string &comm, const SiteAllocations &site) {
@@ -150,7 +119,7 @@ std::string folded_text(const Processes &processes, std::uint32_t sites) {
             continue;
         }
         const std::string line = symbols::folded_line(process->names.comm, left_out, rest) + '\n';
-        if (text.size() + line.size() + closing_bytes_of_sites > max_allocations_bytes) {
+        if (text.size() + line.size() + JsonList::closing_bytes > max_page_bytes) {
             bytes_left_out += rest;
         } else {
             text += line;
@@ -162,22 +131,20 @@ std::string folded_text(const Processes &processes, std::uint32_t sites) {
     return text;
 }
 
+ApiResponse write_allocations(const std::vector<ProcessAllocations> &all, const ListQuery &query) {
+    const Processes processes = select(all, query);
+    if (query.choice("format") == "folded") {
+        return {"text/plain; charset=utf-8", folded_text(processes, query.limit())};
+    }
+    return allocations_json(processes, query.limit());
+}
+
 }  // namespace
 
-ApiResource allocations_document(std::string_view name, std::vector<ProcessAllocations> all) {
-    const auto shared = std::make_shared<const std::vector<ProcessAllocations>>(std::move(all));
-    return {std::string(name), [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_allocations_query(parameters);
-                if (!query) {
-                    return tl::unexpected(query.error());
-                }
-                const Processes processes = select(*shared, *query);
-                if (query->folded) {
-                    return ApiResponse{"text/plain; charset=utf-8",
-                                       folded_text(processes, query->limit)};
-                }
-                return ApiResponse{"application/json", allocations_text(processes, query->limit)};
-            }};
+ApiPage allocations_page(std::string_view name, std::vector<ProcessAllocations> all) {
+    return list_page(
+        name, process_parameters({{"format", PageParameter::Type::choice, {"json", "folded"}}}),
+        std::move(all), write_allocations);
 }
 
 }  // namespace gpusnoop::probes

@@ -1,4 +1,4 @@
-// JSON as all documents have it.
+// JSON as all pages of the API have it.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -56,9 +56,9 @@ Result<Snapshot> Pipeline::snapshot(std::chrono::milliseconds patience) {
     return ask(waiting_for_snapshot_, patience);
 }
 
-Result<std::vector<ApiResource>> Pipeline::documents(std::string_view name,
-                                                     std::chrono::milliseconds patience) {
-    return ask(waiting_for_documents_, patience, name);
+Result<std::vector<ApiPage>> Pipeline::api_pages(std::string_view name,
+                                                 std::chrono::milliseconds patience) {
+    return ask(waiting_for_api_pages_, patience, name);
 }
 
 Result<Overview> Pipeline::overview(std::chrono::milliseconds patience) {
@@ -73,7 +73,7 @@ Result<Answer> Pipeline::ask(Waiting<Answer> &waiting, std::chrono::milliseconds
         const std::lock_guard lock(mutex_);
         answer = waiting.emplace_back().get_future();
         if (!name.empty()) {
-            document_names_.emplace(name);
+            api_page_names_.emplace(name);
         }
     }
     wake_.notify_one();
@@ -101,13 +101,13 @@ Snapshot Pipeline::take() {
     return snapshot;
 }
 
-std::vector<ApiResource> Pipeline::take_documents(const Names &names) {
-    std::vector<ApiResource> all;
+std::vector<ApiPage> Pipeline::take_api_pages(const Names &names) {
+    std::vector<ApiPage> all;
     for (const std::string &name : names) {
         for (Probe *probe : probes_) {
-            auto documents = probe->documents(name);
-            all.insert(all.end(), std::make_move_iterator(documents.begin()),
-                       std::make_move_iterator(documents.end()));
+            auto pages = probe->api_pages(name);
+            all.insert(all.end(), std::make_move_iterator(pages.begin()),
+                       std::make_move_iterator(pages.end()));
         }
     }
     return all;
@@ -138,7 +138,7 @@ void Pipeline::run(const std::stop_token &stop) {
     (void)prefer_this_thread(counting_niceness);  // `doctor` says whether that is allowed
     while (!stop.stop_requested()) {
         Waiting<Snapshot> for_snapshot;
-        Waiting<std::vector<ApiResource>> for_documents;
+        Waiting<std::vector<ApiPage>> for_api_pages;
         Waiting<Overview> for_overview;
         Names names;
         const auto interval =
@@ -147,13 +147,13 @@ void Pipeline::run(const std::stop_token &stop) {
             std::unique_lock lock(mutex_);
             wake_.wait_for(lock, stop, interval, [&] {
                 return is_in_hurry_ || !waiting_for_snapshot_.empty() ||
-                       !waiting_for_documents_.empty() || !waiting_for_overview_.empty();
+                       !waiting_for_api_pages_.empty() || !waiting_for_overview_.empty();
             });
             is_in_hurry_ = false;
             for_snapshot.swap(waiting_for_snapshot_);
-            for_documents.swap(waiting_for_documents_);
+            for_api_pages.swap(waiting_for_api_pages_);
             for_overview.swap(waiting_for_overview_);
-            names.swap(document_names_);
+            names.swap(api_page_names_);
         }
         for (Probe *probe : probes_) {
             probe->drain();
@@ -161,8 +161,8 @@ void Pipeline::run(const std::stop_token &stop) {
         if (!for_snapshot.empty()) {
             answer(for_snapshot, take());
         }
-        if (!for_documents.empty()) {
-            answer(for_documents, take_documents(names));
+        if (!for_api_pages.empty()) {
+            answer(for_api_pages, take_api_pages(names));
         }
         if (!for_overview.empty()) {
             answer(for_overview, take_overview());

@@ -44,9 +44,9 @@ public:
     // only until the numbers are copied; fails when the pipeline does not answer in time.
     Result<Snapshot> snapshot(std::chrono::milliseconds patience = std::chrono::seconds(5));
 
-    // The documents of that name, with the same guarantee. Concurrent callers may also get
-    // documents that another caller asked for.
-    Result<std::vector<ApiResource>> documents(
+    // The pages of the API of that name, with the same guarantee. Concurrent callers may also get
+    // pages that another caller asked for.
+    Result<std::vector<ApiPage>> api_pages(
         std::string_view name, std::chrono::milliseconds patience = std::chrono::seconds(5));
 
     // The overview, with the same guarantee.
@@ -64,7 +64,7 @@ private:
     [[nodiscard]] Overview take_overview() const;
     void give_back_memory();
     using Names = std::set<std::string, std::less<>>;
-    [[nodiscard]] std::vector<ApiResource> take_documents(const Names &names);
+    [[nodiscard]] std::vector<ApiPage> take_api_pages(const Names &names);
 
     std::vector<Probe *> probes_;
     std::chrono::milliseconds drain_interval_;
@@ -74,9 +74,9 @@ private:
     std::mutex mutex_;
     std::condition_variable_any wake_;
     Waiting<Snapshot> waiting_for_snapshot_;
-    Waiting<std::vector<ApiResource>> waiting_for_documents_;
+    Waiting<std::vector<ApiPage>> waiting_for_api_pages_;
     Waiting<Overview> waiting_for_overview_;
-    Names document_names_;  // of the waiting callers
+    Names api_page_names_;  // of the waiting callers
     bool is_in_hurry_ = false;
     std::jthread thread_;
 };

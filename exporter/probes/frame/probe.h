@@ -15,7 +15,7 @@
 #include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/calibration.h"
-#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/api_page.h"
 #include "exporter/probes/frame/open_calls.h"
 #include "exporter/probes/frame/own_counts.h"
 #include "exporter/probes/frame/probe_state.h"
@@ -65,7 +65,7 @@ enum class StartTurn : std::uint8_t {
     last,      // when all others have started, as its start() reads them
 };
 
-// drain(), report(), folded(), documents(), add_to(), open_calls() and take_unreturned() are called
+// drain(), report(), folded(), api_pages(), add_to(), open_calls() and take_unreturned() are called
 // from the aggregating thread, health() from any.
 class Probe {
 public:
@@ -100,11 +100,9 @@ public:
     // Label sets folded so far, by family.
     [[nodiscard]] virtual std::map<std::string, std::uint64_t> folded() const = 0;
 
-    // Its documents of that name, as of the last drain() or later. Copies only the ones with that
-    // name, to save time. Empty while the probe is down.
-    [[nodiscard]] virtual std::vector<ApiResource> documents(std::string_view /*name*/) {
-        return {};
-    }
+    // Its pages of the API of that name, as of the last drain() or later. Copies only the data of
+    // these, to save time. Empty while the probe is down.
+    [[nodiscard]] virtual std::vector<ApiPage> api_pages(std::string_view /*name*/) { return {}; }
 
     // Adds its numbers to the overview, as of the last drain(). Adds nothing while it is down.
     virtual void add_to(Overview & /*overview*/) const {}

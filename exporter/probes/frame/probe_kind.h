@@ -80,6 +80,9 @@ struct ProbeKind {
     // What of gpusnoop_probe_* it can have.
     OwnCounts counts{};
 
+    // Its pages of the API: "xids" is /api/v1/xids.
+    std::span<const std::string_view> api_pages = {};
+
     // The sub-command of `trace`; null: there is none with its name.
     const trace::Kind *trace = nullptr;
     // Sub-commands with names of their own.

@@ -232,6 +232,14 @@ std::vector<std::string> budgeted_families() {
     return names;
 }
 
+std::vector<std::string_view> api_page_names() {
+    std::vector<std::string_view> names;
+    for (const ProbeKind *const kind : kinds) {
+        names.insert(names.end(), kind->api_pages.begin(), kind->api_pages.end());
+    }
+    return names;
+}
+
 const std::vector<std::string> &all_histograms() {
     static const std::vector<std::string> all = [] {
         std::vector<std::string> names;

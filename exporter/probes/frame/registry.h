@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "exporter/base/result.h"
@@ -65,6 +66,9 @@ void end_probes(std::vector<std::unique_ptr<Probe>> probes);
 
 // The full names of all families, for the configuration to check `series.budgets` against.
 [[nodiscard]] std::vector<std::string> budgeted_families();
+
+// The names of the pages of the API.
+[[nodiscard]] std::vector<std::string_view> api_page_names();
 
 // The full names of all histograms.
 [[nodiscard]] const std::vector<std::string> &all_histograms();

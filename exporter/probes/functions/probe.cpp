@@ -108,7 +108,7 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
     }
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override;
+    [[nodiscard]] std::vector<ApiPage> api_pages(std::string_view name) override;
     void add_to(Overview &overview) const override {
         if (consumer_) {
             reporter_.add_to(overview);
@@ -219,13 +219,13 @@ void FunctionsProbe::drain() {
     }
 }
 
-std::vector<ApiResource> FunctionsProbe::documents(std::string_view name) {
-    if (programs_ && name == functions_document_name) {
+std::vector<ApiPage> FunctionsProbe::api_pages(std::string_view name) {
+    if (programs_ && name == functions_page_name) {
         const FunctionsMoment now = FunctionsMoment::now();
-        return {functions_document(aggregator_.snapshot(now.monotonic), since_, now)};
+        return {functions_page(aggregator_.snapshot(now.monotonic), since_, now)};
     }
-    return programs_ && name == slow_calls_document_name ? std::vector{reporter_.slow_calls()}
-                                                         : std::vector<ApiResource>{};
+    return programs_ && name == slow_calls_page_name ? std::vector{reporter_.slow_calls()}
+                                                     : std::vector<ApiPage>{};
 }
 
 Health FunctionsProbe::health() const {
@@ -257,6 +257,8 @@ std::vector<series::FamilySet> declare_function_families() {
     return sets;
 }
 
+constexpr std::string_view functions_pages[] = {functions_page_name, slow_calls_page_name};
+
 }  // namespace
 
 constinit const ProbeKind functions_kind = {
@@ -275,6 +277,7 @@ constinit const ProbeKind functions_kind = {
                .lost = lost_for({LOST_ring_full, LOST_throttled, LOST_no_state, LOST_process_table,
                                  LOST_too_deep}),
                .attach_failures = func_failures},
+    .api_pages = functions_pages,
     .trace = &trace::functions_trace,
 };
 

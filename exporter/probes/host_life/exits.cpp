@@ -3,18 +3,15 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
-#include <limits>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
-#include "exporter/base/glob.h"
 #include "exporter/base/label.h"
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
 #include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/frame_json.h"
+#include "exporter/probes/frame/list_page.h"
 
 namespace gpusnoop::probes {
 
@@ -27,32 +24,11 @@ constexpr std::uint32_t signal_bits = 0x7f;
 constexpr std::uint32_t code_shift = 8;
 constexpr std::uint32_t code_bits = 0xff;
 
-struct ExitsQuery {
-    std::string comm = "*";
-    std::optional<std::string> cause;
-    std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
+// What the page is made of.
+struct ExitsState {
+    std::vector<ProcessExit> all;
+    CudaFunctionName function_name;
 };
-
-Result<ExitsQuery> read_exits_query(const QueryParameters &parameters) {
-    ExitsQuery query;
-    for (const auto &[name, value] : parameters) {
-        if (name == "comm") {
-            query.comm = value;
-        } else if (name == "cause") {
-            query.cause = value;
-        } else if (name == "limit") {
-            const auto number = read_parameter(name, value, 0);
-            if (!number) {
-                return tl::unexpected(number.error());
-            }
-            query.limit = *number;
-        } else {
-            return fail(in_quotes(name) +
-                        " is not a parameter of this page; it has comm, cause and limit");
-        }
-    }
-    return query;
-}
 
 Json origin_json(const life_exit_record &record) {
     if (record.has_origin == 0) {
@@ -120,22 +96,17 @@ Json to_json(const ProcessExit &exit, CudaFunctionName function_name) {
     return json;
 }
 
-std::string exits_text(const std::vector<ProcessExit> &all, const ExitsQuery &query,
-                       CudaFunctionName function_name) {
-    Json exits = Json::array();
-    std::size_t left_out = 0;
-    for (const ProcessExit &exit : all) {
-        if (!matches_glob(query.comm, exit.process.comm) ||
-            query.cause.value_or(cause_of(exit.record)) != cause_of(exit.record)) {
-            continue;
-        }
-        if (exits.size() == query.limit) {
-            left_out++;
-        } else {
-            exits.push_back(to_json(exit, function_name));
+ApiResponse write_exits(const ExitsState &state, const ListQuery &query) {
+    std::string text = "{";
+    JsonList list(text, exits_page_name, query.limit());
+    for (const ProcessExit &exit : state.all) {
+        if (query.wants("cause", cause_of(exit.record)) &&
+            query.wants_process(exit.record.head.tgid, exit.process)) {
+            list.add([&] { return to_json(exit, state.function_name); });
         }
     }
-    return to_text({{"exits", std::move(exits)}, {"exits_left_out", left_out}}) + "\n";
+    const std::size_t left_out = list.end();
+    return end_page(std::move(text), left_out);
 }
 
 }  // namespace
@@ -247,16 +218,9 @@ void ExitHistory::forget_unused(std::chrono::nanoseconds until) {
     std::erase_if(unused_, [&](const auto &one) { return one.second.ended <= until; });
 }
 
-ApiResource exits_document(std::vector<ProcessExit> all, CudaFunctionName function_name) {
-    const auto shared = std::make_shared<const std::vector<ProcessExit>>(std::move(all));
-    return {"exits",
-            [shared, function_name](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_exits_query(parameters);
-                if (!query) {
-                    return tl::unexpected(query.error());
-                }
-                return ApiResponse{"application/json", exits_text(*shared, *query, function_name)};
-            }};
+ApiPage exits_page(std::vector<ProcessExit> all, CudaFunctionName function_name) {
+    return list_page(exits_page_name, process_parameters({{"cause"}}),
+                     ExitsState{std::move(all), function_name}, write_exits);
 }
 
 }  // namespace gpusnoop::probes

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bpf/host_life.h"
-#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/api_page.h"
 #include "exporter/probes/frame/cuda_facts.h"
 #include "exporter/processes/process_names.h"
 
@@ -79,7 +79,7 @@ private:
 };
 
 // "exits": docs/api.md describes the parameters and the members.
-[[nodiscard]] ApiResource exits_document(std::vector<ProcessExit> all,
-                                         CudaFunctionName function_name);
+inline constexpr std::string_view exits_page_name = "exits";
+[[nodiscard]] ApiPage exits_page(std::vector<ProcessExit> all, CudaFunctionName function_name);
 
 }  // namespace gpusnoop::probes

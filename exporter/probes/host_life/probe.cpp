@@ -29,11 +29,11 @@ public:
         aggregator().keep(config.of<HostLifeConfig>().keep);
     }
 
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override {
-        return name == "exits" && is_up_
-                   ? std::vector{exits_document(aggregator().history().list(),
-                                                targets().cuda_function_name())}
-                   : std::vector<ApiResource>{};
+    [[nodiscard]] std::vector<ApiPage> api_pages(std::string_view name) override {
+        return name == exits_page_name && is_up_
+                   ? std::vector{exits_page(aggregator().history().list(),
+                                            targets().cuda_function_name())}
+                   : std::vector<ApiPage>{};
     }
 
 private:
@@ -130,6 +130,8 @@ constexpr KernelNeed life_needs[] = {
 
 constexpr const trace::Kind *life_traces[] = {&trace::exit_trace, &trace::signal_trace};
 
+constexpr std::string_view host_life_pages[] = {exits_page_name};
+
 }  // namespace
 
 constinit const ProbeKind host_life_kind = {
@@ -142,6 +144,7 @@ constinit const ProbeKind host_life_kind = {
     .declare = declare_families<make_host_life_families>,
     .counts = {.entries = true,
                .lost = lost_for({LOST_ring_full, LOST_process_table, LOST_table_full})},
+    .api_pages = host_life_pages,
     .named_traces = life_traces,
 };
 

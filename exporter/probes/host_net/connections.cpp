@@ -4,15 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
-#include "exporter/base/glob.h"
-#include "exporter/base/text.h"
 #include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/json_objects.h"
+#include "exporter/probes/frame/list_page.h"
 #include "exporter/probes/host_net/aggregator.h"
 
 namespace gpusnoop::probes {
@@ -21,45 +18,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What the document is sorted by; the most comes first.
-struct Order {
-    std::string_view name;
-    std::uint64_t (*weight)(const net_connection &);
-};
-constexpr std::array<Order, 3> orders = {
-    {{"bytes", [](const net_connection &one) -> std::uint64_t { return one.sent + one.received; }},
-     {"rtt", [](const net_connection &one) -> std::uint64_t { return one.rtt_us; }},
-     {"retransmits", [](const net_connection &one) -> std::uint64_t { return one.retransmits; }}}};
-
-struct ConnectionsQuery : PidAndLimit {
-    std::string comm = "*";
-    Order order = orders.front();
-
-    [[nodiscard]] bool asks_for(const NetConnection &one) const {
-        return has(one.of.tgid) && matches_glob(comm, one.process.comm);
+// What the page is sorted by; the most comes first.
+std::uint64_t weight(const net_connection &one, std::string_view order) {
+    if (order == "rtt") {
+        return one.rtt_us;
     }
-};
-
-Result<ConnectionsQuery> read_connections_query(const QueryParameters &parameters) {
-    ConnectionsQuery query;
-    for (const auto &[name, value] : parameters) {
-        if (name == "comm") {
-            query.comm = value;
-        } else if (name == "sort") {
-            const auto *const found = std::ranges::find(orders, value, &Order::name);
-            if (found == orders.end()) {
-                return fail(in_quotes(name) + " must be rtt, retransmits or bytes");
-            }
-            query.order = *found;
-        } else if (const auto is_one = query.read(name, value); !is_one) {
-            return tl::unexpected(is_one.error());
-        } else if (!*is_one) {
-            return fail(in_quotes(name) +
-                        " is not a parameter of this page; it has pid, comm, sort and limit");
-        }
-    }
-    return query;
+    return order == "retransmits" ? one.retransmits : one.sent + one.received;
 }
+
+// What the page is made of.
+struct ConnectionsState {
+    std::vector<NetConnection> all;
+    std::size_t left_out;
+};
 
 std::string address_of(std::uint16_t family, std::span<const __u8> address, std::uint16_t port) {
     std::array<char, INET6_ADDRSTRLEN> text{};
@@ -93,24 +64,23 @@ Json to_json(const NetConnection &one) {
     return json;
 }
 
-std::string connections_text(const std::vector<NetConnection> &all, const ConnectionsQuery &query,
-                             std::size_t left_out) {
+ApiResponse write_connections(const ConnectionsState &state, const ListQuery &query) {
     std::vector<const NetConnection *> selected;
-    for (const NetConnection &one : all) {
-        if (query.asks_for(one)) {
+    for (const NetConnection &one : state.all) {
+        if (query.wants_process(one.of.tgid, one.process)) {
             selected.push_back(&one);
         }
     }
+    const std::string_view order = query.choice("sort");
     std::ranges::stable_sort(selected, std::ranges::greater{},
-                             [&](const NetConnection *one) { return query.order.weight(one->of); });
-    std::string text = R"({"connections":[)";
-    JsonObjects objects(text);
-    for (std::size_t shown = 0; const NetConnection *one : selected) {
-        const bool fits = shown < query.limit && objects.add(to_json(*one));
-        (fits ? shown : left_out)++;
+                             [&](const NetConnection *one) { return weight(one->of, order); });
+    std::string text = "{";
+    JsonList list(text, connections_page_name, query.limit());
+    for (const NetConnection *one : selected) {
+        list.add([&] { return to_json(*one); });
     }
-    return text + R"(],"connections_left_out":)" + std::to_string(left_out) + R"(,"truncated":)" +
-           (left_out > 0 ? "true}\n" : "false}\n");
+    const std::size_t left_out = list.end() + state.left_out;
+    return end_page(std::move(text), left_out);
 }
 
 }  // namespace
@@ -131,16 +101,11 @@ std::string remote_address(const net_addresses &addresses) {
     return address_of(addresses.family, addresses.remote, addresses.remote_port);
 }
 
-ApiResource connections_document(std::vector<NetConnection> all, std::size_t left_out) {
-    const auto shared = std::make_shared<const std::vector<NetConnection>>(std::move(all));
-    return {std::string(connections_document_name),
-            [shared, left_out](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_connections_query(parameters);
-                if (!query) {
-                    return tl::unexpected(query.error());
-                }
-                return ApiResponse{"application/json", connections_text(*shared, *query, left_out)};
-            }};
+ApiPage connections_page(std::vector<NetConnection> all, std::size_t left_out) {
+    return list_page(connections_page_name,
+                     process_parameters(
+                         {{"sort", PageParameter::Type::choice, {"bytes", "rtt", "retransmits"}}}),
+                     ConnectionsState{std::move(all), left_out}, write_connections);
 }
 
 }  // namespace gpusnoop::probes

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bpf/host_net/host_net.h"
-#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/api_page.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {
@@ -24,10 +24,9 @@ struct NetConnection {
     processes::ProcessNames process;
 };
 
-inline constexpr std::string_view connections_document_name = "connections";
+inline constexpr std::string_view connections_page_name = "connections";
 
 // "connections": docs/api.md describes the parameters and the members. `left_out` were not kept.
-[[nodiscard]] ApiResource connections_document(std::vector<NetConnection> all,
-                                               std::size_t left_out);
+[[nodiscard]] ApiPage connections_page(std::vector<NetConnection> all, std::size_t left_out);
 
 }  // namespace gpusnoop::probes

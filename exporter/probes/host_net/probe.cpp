@@ -47,7 +47,7 @@ public:
           cgroups_(config.of<HostConfig>().cgroup_path, config.discovery.rescan_interval),
           trace_(std::move(trace)) {}
 
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override;
+    [[nodiscard]] std::vector<ApiPage> api_pages(std::string_view name) override;
 
 private:
     [[nodiscard]] bool is_trace() const { return trace_ != nullptr; }
@@ -190,15 +190,15 @@ void HostNetProbe::forget_other_drops() {
     }
 }
 
-std::vector<ApiResource> HostNetProbe::documents(std::string_view name) {
-    if (name != connections_document_name || !looks_) {
+std::vector<ApiPage> HostNetProbe::api_pages(std::string_view name) {
+    if (name != connections_page_name || !looks_) {
         return {};
     }
     if (const nanoseconds now = now_on(CLOCK_MONOTONIC); now - looked_ >= least_between_looks) {
         look(now);
     }
     const auto &last = aggregator().last_look();
-    return {connections_document(aggregator().named_connections(), last.left_out)};
+    return {connections_page(aggregator().named_connections(), last.left_out)};
 }
 
 constexpr KernelNeed net_needs[] = {
@@ -227,6 +227,8 @@ constexpr KernelNeed net_needs[] = {
 
 constexpr const trace::Kind *net_traces[] = {&trace::tcp_trace};
 
+constexpr std::string_view host_net_pages[] = {connections_page_name};
+
 }  // namespace
 
 constinit const ProbeKind host_net_kind = {
@@ -242,6 +244,7 @@ constinit const ProbeKind host_net_kind = {
                .stale = true,
                .lost =
                    lost_for({LOST_ring_full, LOST_no_state, LOST_process_table, LOST_table_full})},
+    .api_pages = host_net_pages,
     .named_traces = net_traces,
 };
 

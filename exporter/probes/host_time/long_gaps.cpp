@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "exporter/base/glob.h"
 #include "exporter/base/label.h"
 #include "exporter/base/seconds.h"
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
-#include "exporter/config/units.h"
 #include "exporter/probes/frame/frame_json.h"
+#include "exporter/probes/frame/list_page.h"
 #include "exporter/probes/host_time/calls.h"
 #include "exporter/probes/host_time/filesystems.h"
 #include "exporter/symbols/names/syscall_names.h"
@@ -24,37 +22,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using std::chrono::nanoseconds;
-
-struct GapsQuery : PidAndLimit {
-    std::string comm = "*";
-    nanoseconds min{};
-
-    [[nodiscard]] bool asks_for(const LongGap &gap) const {
-        return has(gap.record.process.tgid) && nanoseconds(gap.record.ns) >= min &&
-               matches_glob(comm, gap.process.comm);
-    }
-};
-
-Result<GapsQuery> read_gaps_query(const QueryParameters &parameters) {
-    GapsQuery query;
-    for (const auto &[name, value] : parameters) {
-        if (name == "comm") {
-            query.comm = value;
-        } else if (name == "min") {
-            const auto min = config::parse_short_duration(value);
-            if (!min) {
-                return fail(in_quotes(name) + " must be a duration, such as 500us or 20ms");
-            }
-            query.min = *min;
-        } else if (const auto is_one = query.read(name, value); !is_one) {
-            return tl::unexpected(is_one.error());
-        } else if (!*is_one) {
-            return fail(in_quotes(name) +
-                        " is not a parameter of this page; it has pid, comm, min and limit");
-        }
-    }
-    return query;
-}
 
 Json or_null(std::string_view text) {
     return text.empty() ? Json() : Json(text);
@@ -90,20 +57,17 @@ Json to_json(const LongGap &gap, Json json = Json::object()) {
     return json;
 }
 
-std::string gaps_text(const std::vector<LongGap> &all, const GapsQuery &query) {
-    Json gaps = Json::array();
-    std::size_t left_out = 0;
+ApiResponse write_gaps(const std::vector<LongGap> &all, const ListQuery &query) {
+    std::string text = "{";
+    JsonList list(text, gaps_page_name, query.limit());
     for (const LongGap &gap : all) {
-        if (!query.asks_for(gap)) {
-            continue;
-        }
-        if (gaps.size() == query.limit) {
-            left_out++;
-        } else {
-            gaps.push_back(to_json(gap));
+        if (gap.record.ns >= query.duration_ns("min") &&
+            query.wants_process(gap.record.process.tgid, gap.process)) {
+            list.add([&] { return to_json(gap); });
         }
     }
-    return to_text({{"launch_gaps", std::move(gaps)}, {"launch_gaps_left_out", left_out}}) + "\n";
+    const std::size_t left_out = list.end();
+    return end_page(std::move(text), left_out);
 }
 
 }  // namespace
@@ -167,16 +131,9 @@ std::vector<LongGap> LongGapHistory::list() const {
     return all;
 }
 
-ApiResource gaps_document(std::vector<LongGap> all) {
-    const auto shared = std::make_shared<const std::vector<LongGap>>(std::move(all));
-    return {std::string(gaps_document_name),
-            [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_gaps_query(parameters);
-                if (!query) {
-                    return tl::unexpected(query.error());
-                }
-                return ApiResponse{"application/json", gaps_text(*shared, *query)};
-            }};
+ApiPage gaps_page(std::vector<LongGap> all) {
+    return list_page(gaps_page_name, process_parameters({{"min", PageParameter::Type::duration}}),
+                     std::move(all), write_gaps);
 }
 
 }  // namespace gpusnoop::probes

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "bpf/host_time/host_time.h"
-#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/api_page.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {
 
-inline constexpr std::string_view gaps_document_name = "launch_gaps";
+inline constexpr std::string_view gaps_page_name = "launch_gaps";
 
 // The name of the function with this number; empty: not known.
 using FunctionName = std::string_view (*)(std::uint16_t number);
@@ -64,6 +64,6 @@ private:
 };
 
 // "launch_gaps": docs/api.md describes the parameters and the members.
-[[nodiscard]] ApiResource gaps_document(std::vector<LongGap> all);
+[[nodiscard]] ApiPage gaps_page(std::vector<LongGap> all);
 
 }  // namespace gpusnoop::probes

@@ -50,7 +50,7 @@ public:
           tracing_(std::move(tracing)),
           long_gaps_(config.of<HostTimeConfig>().keep_gaps) {}
 
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override;
+    [[nodiscard]] std::vector<ApiPage> api_pages(std::string_view name) override;
     void add_to(Overview &overview) const override;
 
 private:
@@ -221,21 +221,21 @@ std::vector<std::uint64_t> HostTimeProbe::stack_of(const host_block &block) cons
     return frames;
 }
 
-std::vector<ApiResource> HostTimeProbe::documents(std::string_view name) {
+std::vector<ApiPage> HostTimeProbe::api_pages(std::string_view name) {
     if (counts_since_ == nanoseconds::zero()) {
         return {};
     }
-    if (name == gaps_document_name) {
-        return {gaps_document(long_gaps_.list())};
+    if (name == gaps_page_name) {
+        return {gaps_page(long_gaps_.list())};
     }
-    if (name != threads_document_name) {
+    if (name != threads_page_name) {
         return {};
     }
     read();
     ThreadsState now = threads_state(aggregator(), threads_);
     now.elapsed = read_at_ - counts_since_;
     now.to_realtime = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
-    return {threads_document(std::move(now))};
+    return {threads_page(std::move(now))};
 }
 
 // `cuda` has added the processes.
@@ -260,6 +260,8 @@ void HostTimeProbe::tick(nanoseconds now) {
 
 constexpr const trace::Kind *time_traces[] = {&trace::gap_trace};
 
+constexpr std::string_view host_time_pages[] = {threads_page_name, gaps_page_name};
+
 }  // namespace
 
 constinit const ProbeKind host_time_kind = {
@@ -273,6 +275,7 @@ constinit const ProbeKind host_time_kind = {
     .counts = {.entries = true,
                .in_flight = true,
                .lost = lost_for({LOST_ring_full, LOST_process_table, LOST_table_full})},
+    .api_pages = host_time_pages,
     .named_traces = time_traces,
 };
 

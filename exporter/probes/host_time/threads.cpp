@@ -2,18 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "exporter/base/glob.h"
 #include "exporter/base/label.h"
 #include "exporter/base/seconds.h"
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
-#include "exporter/probes/frame/frame_json.h"
-#include "exporter/probes/frame/json_objects.h"
+#include "exporter/probes/frame/list_page.h"
 #include "exporter/probes/host_time/aggregator.h"
 #include "exporter/probes/host_time/calls.h"
 
@@ -22,30 +18,6 @@ namespace gpusnoop::probes {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// The limit is one of threads.
-struct ThreadsQuery : PidAndLimit {
-    std::string comm = "*";
-
-    [[nodiscard]] bool asks_for(const ProcessIdentity &process) const {
-        return has(process.key.tgid) && matches_glob(comm, process.comm);
-    }
-};
-
-Result<ThreadsQuery> read_threads_query(const QueryParameters &parameters) {
-    ThreadsQuery query;
-    for (const auto &[name, value] : parameters) {
-        if (name == "comm") {
-            query.comm = value;
-        } else if (const auto is_one = query.read(name, value); !is_one) {
-            return tl::unexpected(is_one.error());
-        } else if (!*is_one) {
-            return fail(in_quotes(name) +
-                        " is not a parameter of this page; it has pid, comm and limit");
-        }
-    }
-    return query;
-}
 
 // Of the same form as the ids of calls.
 std::string thread_id(std::uint32_t number, std::uint64_t since_ns) {
@@ -86,38 +58,34 @@ Json to_json(const LaunchingThread &thread, const ProcessIdentity &process,
     return json;
 }
 
-std::string threads_text(const ThreadsState &state, const ThreadsQuery &query) {
+// The limit is one of threads.
+ApiResponse write_threads(const ThreadsState &state, const ListQuery &query) {
     std::map<ProcessKey, std::size_t> threads;
     for (const LaunchingThread &thread : state.threads) {
         threads[thread.process]++;
     }
     std::map<ProcessKey, const ProcessIdentity *> asked;
-    std::size_t left_out = 0;
     std::string text = R"({"elapsed_seconds":)" +
-                       Json(std::chrono::duration<double>(state.elapsed).count()).dump() +
-                       R"(,"processes":[)";
-    JsonObjects processes(text);
+                       Json(std::chrono::duration<double>(state.elapsed).count()).dump() + ",";
+    JsonList processes(text, "processes");
     for (const ThreadsState::Process &process : state.processes) {
         const ProcessKey &key = process.identity.key;
-        if (query.asks_for(process.identity)) {
+        if (query.wants_process(key.tgid, process.identity)) {
             asked.emplace(key, &process.identity);
-            left_out += processes.add(to_json(process, threads[key])) ? 0 : 1;
+            processes.add([&] { return to_json(process, threads[key]); });
         }
     }
-    text += R"(],"processes_left_out":)" + std::to_string(left_out) + R"(,"threads":[)";
-    JsonObjects objects(text);
-    std::size_t threads_left_out = 0;
-    for (std::size_t shown = 0; const LaunchingThread &thread : state.threads) {
+    std::size_t left_out = processes.end();
+    text += ',';
+    JsonList list(text, threads_page_name, query.limit());
+    for (const LaunchingThread &thread : state.threads) {
         const auto process = asked.find(thread.process);
-        if (process == asked.end()) {
-            continue;
+        if (process != asked.end()) {
+            list.add([&] { return to_json(thread, *process->second, state.to_realtime); });
         }
-        const bool fits = shown < query.limit &&
-                          objects.add(to_json(thread, *process->second, state.to_realtime));
-        (fits ? shown : threads_left_out)++;
     }
-    return text + R"(],"threads_left_out":)" + std::to_string(threads_left_out) +
-           R"(,"truncated":)" + (left_out + threads_left_out > 0 ? "true}\n" : "false}\n");
+    left_out += list.end();
+    return end_page(std::move(text), left_out);
 }
 
 void take(LaunchingThread &thread, const host_thread_record &record,
@@ -175,16 +143,8 @@ ThreadsState threads_state(const HostTimeAggregator &aggregator, const Launching
     return state;
 }
 
-ApiResource threads_document(ThreadsState state) {
-    const auto shared = std::make_shared<const ThreadsState>(std::move(state));
-    return {std::string(threads_document_name),
-            [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_threads_query(parameters);
-                if (!query) {
-                    return tl::unexpected(query.error());
-                }
-                return ApiResponse{"application/json", threads_text(*shared, *query)};
-            }};
+ApiPage threads_page(ThreadsState state) {
+    return list_page(threads_page_name, process_parameters(), std::move(state), write_threads);
 }
 
 }  // namespace gpusnoop::probes

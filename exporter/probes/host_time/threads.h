@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bpf/host_time/host_time.h"
-#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/api_page.h"
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/host_time/cells.h"
 #include "exporter/probes/host_time/process_times.h"
@@ -22,7 +22,7 @@ namespace gpusnoop::probes {
 class HostTimeAggregator;
 struct HostTimeReading;
 
-inline constexpr std::string_view threads_document_name = "threads";
+inline constexpr std::string_view threads_page_name = "threads";
 
 struct LaunchingThread {
     ProcessKey process;
@@ -74,6 +74,6 @@ struct ThreadsState {
                                          const LaunchingThreads &threads);
 
 // "threads": docs/api.md describes the parameters and the members.
-[[nodiscard]] ApiResource threads_document(ThreadsState state);
+[[nodiscard]] ApiPage threads_page(ThreadsState state);
 
 }  // namespace gpusnoop::probes

@@ -10,8 +10,8 @@
 
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
-#include "exporter/probes/frame/calls_query.h"
 #include "exporter/probes/frame/frame_json.h"
+#include "exporter/probes/frame/list_page.h"
 #include "exporter/probes/in_flight/calls.h"
 #include "exporter/processes/process_names.h"
 
@@ -21,9 +21,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using std::chrono::nanoseconds;
-
-// Room for the closing brackets.
-constexpr std::size_t closing_bytes_of_open_calls = 256;
 
 double seconds(std::uint64_t from_ns, std::uint64_t to_ns) {
     return to_ns < from_ns ? 0 : static_cast<double>(to_ns - from_ns) / 1e9;
@@ -91,75 +88,68 @@ void add_thread(Json &json, const BlockedThread *thread) {
     }
 }
 
-std::vector<OpenCall> chosen(const OpenCalls &all, const CallsQuery &query,
-                             std::uint64_t &left_out) {
+template <typename Call>
+bool is_wanted(const Call &call, const ListQuery &query) {
+    return query.wants("function", call.function) && query.wants("library", call.library) &&
+           query.wants_process(call.pid, call);
+}
+
+// Stacks are read only of these.
+std::vector<OpenCall> chosen(const OpenCalls &all, const ListQuery &query, std::size_t &left_out) {
     std::vector<OpenCall> chosen;
     for (const OpenCall &call : all.calls) {
-        if (!query.asks_for(call.function, call.library, call.comm, call.pid)) {
+        if (!is_wanted(call, query)) {
             continue;
         }
-        if (chosen.size() == query.limit) {
+        if (chosen.size() == query.limit()) {
             left_out++;
         } else {
             chosen.push_back(call);
         }
     }
     for (const MoreCalls &more : all.more) {
-        left_out +=
-            query.asks_for(more.function, more.library, more.comm, more.pid) ? more.count : 0;
+        left_out += is_wanted(more, query) ? more.count : 0;
     }
     return chosen;
 }
 
-std::string open_calls_text(const InFlightState &state, const CallsQuery &query) {
-    std::uint64_t left_out = 0;
+ApiResponse write_in_flight(const InFlightState &state, const ListQuery &query) {
+    std::size_t left_out = 0;
     const std::vector<OpenCall> shown = chosen(state.open, query, left_out);
     const auto threads = state.stacks == nullptr ? std::map<std::uint32_t, BlockedThread>()
                                                  : state.stacks->of(threads_of(shown, state.open));
     const auto innermost = innermost_calls(shown);
     std::string text = R"({"min_age_seconds":)" +
-                       Json(std::chrono::duration<double>(state.min_age).count()).dump() +
-                       R"(,"in_flight":[)";
-    const char *separator = "";
-    const auto add = [&](const Json &json) {
-        const std::string one = to_text(json);
-        if (text.size() + one.size() + closing_bytes_of_open_calls > max_in_flight_bytes) {
-            return false;
-        }
-        text += std::exchange(separator, ",") + one;
-        return true;
-    };
+                       Json(std::chrono::duration<double>(state.min_age).count()).dump() + ",";
+    JsonList calls(text, in_flight_page_name);
     for (const OpenCall &call : shown) {
-        Json json = to_json(call, state.to_realtime);
-        json["age_seconds"] = seconds(call.began_ns, static_cast<std::uint64_t>(state.now.count()));
-        const auto thread = threads.find(call.tid);
-        const bool is_innermost = innermost.at(call.tid) == call.began_ns;
-        add_thread(json, is_innermost && thread != threads.end() ? &thread->second : nullptr);
-        left_out += add(json) ? 0 : 1;
+        calls.add([&] {
+            Json json = to_json(call, state.to_realtime);
+            json["age_seconds"] =
+                seconds(call.began_ns, static_cast<std::uint64_t>(state.now.count()));
+            const auto thread = threads.find(call.tid);
+            const bool is_innermost = innermost.at(call.tid) == call.began_ns;
+            add_thread(json, is_innermost && thread != threads.end() ? &thread->second : nullptr);
+            return json;
+        });
     }
-    text += R"(],"unreturned":[)";
-    separator = "";
+    left_out += calls.end();
+    text += ',';
+    JsonList unreturned(text, "unreturned");
     for (const UnreturnedCall &call : state.unreturned) {
-        if (query.asks_for(call.function, call.library, call.comm, call.pid)) {
-            left_out += add(to_json(call, state.to_realtime)) ? 0 : 1;
+        if (is_wanted(call, query)) {
+            unreturned.add([&] { return to_json(call, state.to_realtime); });
         }
     }
-    return text + R"(],"left_out":)" + std::to_string(left_out) + R"(,"truncated":)" +
-           (left_out > 0 ? "true}\n" : "false}\n");
+    left_out += unreturned.end();
+    return end_page(std::move(text), left_out);
 }
 
 }  // namespace
 
-ApiResource in_flight_document(InFlightState state) {
-    const auto shared = std::make_shared<const InFlightState>(std::move(state));
-    return {std::string(in_flight_document_name),
-            [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_calls_query(parameters);
-                if (!query) {
-                    return tl::unexpected(query.error());
-                }
-                return ApiResponse{"application/json", open_calls_text(*shared, *query)};
-            }};
+ApiPage in_flight_page(InFlightState state) {
+    return list_page(in_flight_page_name, process_parameters({{"function"}, {"library"}}),
+                     std::move(state), write_in_flight);
 }
 
 }  // namespace gpusnoop::probes

@@ -2,21 +2,17 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <memory>
 #include <string_view>
 #include <vector>
 
-#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/api_page.h"
 #include "exporter/probes/frame/open_calls.h"
 #include "exporter/probes/in_flight/watch.h"
 
 namespace gpusnoop::probes {
 
-inline constexpr std::string_view in_flight_document_name = "in_flight";
-
-// Calls that do not fit are omitted and counted, the youngest first.
-inline constexpr std::size_t max_in_flight_bytes = std::size_t{8} << 20;
+inline constexpr std::string_view in_flight_page_name = "in_flight";
 
 // What a document is made of.
 struct InFlightState {
@@ -29,6 +25,6 @@ struct InFlightState {
 };
 
 // "in_flight". docs/api.md describes the parameters and the members.
-[[nodiscard]] ApiResource in_flight_document(InFlightState state);
+[[nodiscard]] ApiPage in_flight_page(InFlightState state);
 
 }  // namespace gpusnoop::probes

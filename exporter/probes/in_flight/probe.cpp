@@ -55,7 +55,7 @@ public:
     void drain() override;
     std::vector<series::FamilySnapshot> report() override;
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override { return folded_; }
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override;
+    [[nodiscard]] std::vector<ApiPage> api_pages(std::string_view name) override;
     void add_to(Overview &overview) const override;
     [[nodiscard]] Health health() const override { return state_.health(); }
 
@@ -201,17 +201,17 @@ std::vector<series::FamilySnapshot> InFlightProbe::report() {
     return set.snapshots();
 }
 
-std::vector<ApiResource> InFlightProbe::documents(std::string_view name) {
-    if (sources_.empty() || name != in_flight_document_name) {
+std::vector<ApiPage> InFlightProbe::api_pages(std::string_view name) {
+    if (sources_.empty() || name != in_flight_page_name) {
         return {};
     }
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
-    return {in_flight_document({.open = read_sorted(stacks_ != nullptr),
-                                .unreturned = {unreturned_.begin(), unreturned_.end()},
-                                .now = now,
-                                .to_realtime = now_on(CLOCK_REALTIME) - now,
-                                .min_age = min_age_,
-                                .stacks = stacks_})};
+    return {in_flight_page({.open = read_sorted(stacks_ != nullptr),
+                            .unreturned = {unreturned_.begin(), unreturned_.end()},
+                            .now = now,
+                            .to_realtime = now_on(CLOCK_REALTIME) - now,
+                            .min_age = min_age_,
+                            .stacks = stacks_})};
 }
 
 void InFlightProbe::add_to(Overview &overview) const {
@@ -243,6 +243,8 @@ std::vector<series::FamilySet> declare_in_flight() {
     return sets;
 }
 
+constexpr std::string_view in_flight_pages[] = {in_flight_page_name};
+
 }  // namespace
 
 constinit const ProbeKind in_flight_kind = {
@@ -251,6 +253,7 @@ constinit const ProbeKind in_flight_kind = {
     .make = make_if_enabled<InFlightProbe, InFlightConfig>,
     .read = read_in_flight,
     .declare = declare_in_flight,
+    .api_pages = in_flight_pages,
 };
 
 }  // namespace gpusnoop::probes

@@ -32,7 +32,7 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
-#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/api_page.h"
 #include "exporter/probes/frame/target_processes.h"
 #include "exporter/probes/profile/query.h"
 #include "exporter/probes/profile/recorder.h"

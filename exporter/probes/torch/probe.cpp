@@ -53,10 +53,10 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
     }
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override {
-        return consumer_ && name == torch_allocations_document
-                   ? std::vector{allocations_document(name, aggregator_.allocations())}
-                   : std::vector<ApiResource>{};
+    [[nodiscard]] std::vector<ApiPage> api_pages(std::string_view name) override {
+        return consumer_ && name == torch_allocations_page_name
+                   ? std::vector{allocations_page(name, aggregator_.allocations())}
+                   : std::vector<ApiPage>{};
     }
     [[nodiscard]] Health health() const override;
 
@@ -133,6 +133,8 @@ std::vector<series::FamilySet> declare_torch_families() {
     return sets;
 }
 
+constexpr std::string_view torch_pages[] = {torch_allocations_page_name};
+
 }  // namespace
 
 constinit const ProbeKind torch_kind = {
@@ -146,6 +148,7 @@ constinit const ProbeKind torch_kind = {
                .forgotten = true,
                .lost = lost_for({LOST_ring_full, LOST_no_state, LOST_process_table}),
                .attach_failures = library_failures},
+    .api_pages = torch_pages,
 };
 
 }  // namespace gpusnoop::probes

@@ -1,57 +1,17 @@
 #include "exporter/probes/xid/history.h"
 
 #include <algorithm>
-#include <limits>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
-#include "exporter/probes/frame/frame_json.h"
+#include "exporter/probes/frame/list_page.h"
 
 namespace gpusnoop::probes {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct XidQuery {
-    std::optional<std::string> device;
-    std::optional<std::uint32_t> code;
-    std::optional<std::uint32_t> pid;
-    std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
-};
-
-Result<XidQuery> read_xid_query(const QueryParameters &parameters) {
-    XidQuery query;
-    for (const auto &[name, value] : parameters) {
-        if (name == "device") {
-            query.device = value;
-            continue;
-        }
-        if (name != "xid" && name != "pid" && name != "limit") {
-            return fail(in_quotes(name) +
-                        " is not a parameter of this page; it has device, xid, pid and limit");
-        }
-        const auto number = read_parameter(name, value, name == "limit" ? 0 : 1);
-        if (!number) {
-            return tl::unexpected(number.error());
-        }
-        if (name == "limit") {
-            query.limit = *number;
-        } else {
-            (name == "xid" ? query.code : query.pid) = *number;
-        }
-    }
-    return query;
-}
-
-bool is_asked_for(const XidEvent &event, const XidQuery &query) {
-    return query.device.value_or(event.report.device) == event.report.device &&
-           query.code.value_or(event.report.code) == event.report.code &&
-           (!query.pid || query.pid == event.report.pid);
-}
 
 template <typename T>
 Json known(const std::optional<T> &value) {
@@ -79,20 +39,19 @@ Json to_json(const XidEvent &event) {
     return json;
 }
 
-std::string xid_text(const std::vector<XidEvent> &all, const XidQuery &query) {
-    Json xids = Json::array();
-    std::size_t left_out = 0;
+ApiResponse write_xids(const std::vector<XidEvent> &all, const ListQuery &query) {
+    std::string text = "{";
+    JsonList list(text, xids_page_name, query.limit());
     for (const XidEvent &event : all) {
-        if (!is_asked_for(event, query)) {
-            continue;
-        }
-        if (xids.size() == query.limit) {
-            left_out++;
-        } else {
-            xids.push_back(to_json(event));
+        const XidReport &report = event.report;
+        if (query.wants("device", report.device) && query.wants("xid", report.code) &&
+            query.wants_process(report.pid.value_or(0),
+                                event.process.value_or(processes::ProcessNames()))) {
+            list.add([&] { return to_json(event); });
         }
     }
-    return to_text({{"xids", std::move(xids)}, {"xids_left_out", left_out}}) + "\n";
+    const std::size_t left_out = list.end();
+    return end_page(std::move(text), left_out);
 }
 
 }  // namespace
@@ -127,15 +86,10 @@ XidsOverview XidHistory::overview() const {
     return overview;
 }
 
-ApiResource xids_document(std::vector<XidEvent> all) {
-    const auto shared = std::make_shared<const std::vector<XidEvent>>(std::move(all));
-    return {"xids", [shared](const QueryParameters &parameters) -> Result<ApiResponse> {
-                const auto query = read_xid_query(parameters);
-                if (!query) {
-                    return tl::unexpected(query.error());
-                }
-                return ApiResponse{"application/json", xid_text(*shared, *query)};
-            }};
+ApiPage xids_page(std::vector<XidEvent> all) {
+    return list_page(xids_page_name,
+                     process_parameters({{"device"}, {"xid", PageParameter::Type::number}}),
+                     std::move(all), write_xids);
 }
 
 }  // namespace gpusnoop::probes

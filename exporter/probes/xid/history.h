@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/api_page.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/xid/report.h"
 #include "exporter/processes/process_names.h"
@@ -41,6 +41,7 @@ private:
 };
 
 // "xids": docs/api.md describes the parameters and the members.
-[[nodiscard]] ApiResource xids_document(std::vector<XidEvent> all);
+inline constexpr std::string_view xids_page_name = "xids";
+[[nodiscard]] ApiPage xids_page(std::vector<XidEvent> all);
 
 }  // namespace gpusnoop::probes

@@ -36,11 +36,11 @@ public:
           reads_kernel_log_(xid_reads_kernel_log(config)),
           nvidia_proc_(config.discovery.nvidia_proc_path) {}
 
-    [[nodiscard]] std::vector<ApiResource> documents(std::string_view name) override {
-        if (name != "xids" || !is_up_) {
+    [[nodiscard]] std::vector<ApiPage> api_pages(std::string_view name) override {
+        if (name != xids_page_name || !is_up_) {
             return {};
         }
-        return {xids_document(aggregator().history().list())};
+        return {xids_page(aggregator().history().list())};
     }
     void add_to(Overview &overview) const override {
         if (is_up_) {
@@ -178,6 +178,8 @@ void XidProbe::add_others(probe_account &account) const {
     account.events += reports;
 }
 
+constexpr std::string_view xid_pages[] = {xids_page_name};
+
 }  // namespace
 
 constinit const ProbeKind xid_kind = {
@@ -188,6 +190,7 @@ constinit const ProbeKind xid_kind = {
     .reads_kernel_log = xid_reads_kernel_log,
     .declare = declare_families<make_xid_families>,
     .counts = {.entries = true, .lost = lost_for({LOST_ring_full})},
+    .api_pages = xid_pages,
 };
 
 }  // namespace gpusnoop::probes

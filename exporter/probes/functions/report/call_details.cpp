@@ -79,8 +79,8 @@ void CallReporter::end_round() {
     slow_calls_.tidy(now_);
 }
 
-ApiResource CallReporter::slow_calls() const {
-    return slow_calls_document(slow_calls_.list());
+ApiPage CallReporter::slow_calls() const {
+    return slow_calls_page(slow_calls_.list());
 }
 
 void CallReporter::add_to(Overview &overview) const {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exporter/config/config.h"
-#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/api_page.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/report/call.h"
@@ -45,7 +45,7 @@ public:
     void begin_round(std::chrono::nanoseconds now);
     void end_round();
 
-    [[nodiscard]] ApiResource slow_calls() const;
+    [[nodiscard]] ApiPage slow_calls() const;
     void add_to(Overview &overview) const;
     // For any thread. `ring_full`: slow calls whose record had no room.
     void add_to(Health &health, std::uint64_t ring_full) const;

@@ -31,8 +31,8 @@ const std::string exporter = "gpusnoop_exporter " + std::string(version());
 
 std::string document_of(const FunctionsFixture &bench, std::chrono::nanoseconds elapsed,
                         std::chrono::nanoseconds since = 1000s) {
-    return functions_document(bench.aggregator->snapshot(elapsed), {since, 0s},
-                              {since + elapsed, elapsed})
+    return functions_page(bench.aggregator->snapshot(elapsed), {since, 0s},
+                          {since + elapsed, elapsed})
         .write({})
         .value()
         .text;
@@ -127,8 +127,8 @@ TEST_CASE("by process, each process has rows of its own, with its script and job
         for (std::uint64_t i = 0; i < calls_of_43; i++) {
             bench.tell(of(43, 5, call(f, 300)));
         }
-        return functions_document(bench.aggregator->snapshot(elapsed), {1000s, 0s},
-                                  {1000s + elapsed, elapsed})
+        return functions_page(bench.aggregator->snapshot(elapsed), {1000s, 0s},
+                              {1000s + elapsed, elapsed})
             .write({{"by", "process"}})
             .value()
             .text;
@@ -253,7 +253,7 @@ TEST_CASE("what is no answer of an exporter is told in a sentence") {
         {"/functions/0/buckets", {1}},
         {"/functions/0/buckets", {{1000, 1}}},
         {"/functions/0/buckets", {{1, -1}}},
-        {"/functions_left_out", {}}};
+        {"/left_out", {}}};
     for (const auto &[where, value] : changes) {
         CAPTURE(where, value);
         json wrong = good;

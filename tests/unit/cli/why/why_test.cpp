@@ -35,9 +35,11 @@ Json process(std::uint32_t pid, const std::string &comm, const Json &seconds) {
 }
 
 Times times_of(double elapsed, const std::vector<Json> &processes) {
-    const Json document = {{"elapsed_seconds", elapsed}, {"processes", processes},
-                           {"processes_left_out", 0},    {"threads", Json::array()},
-                           {"threads_left_out", 0},      {"truncated", false}};
+    const Json document = {{"elapsed_seconds", elapsed},
+                           {"processes", processes},
+                           {"threads", Json::array()},
+                           {"left_out", 0},
+                           {"truncated", false}};
     const auto parsed = parse_times(document.dump());
     REQUIRE(parsed);
     return *parsed;

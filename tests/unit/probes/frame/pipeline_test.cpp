@@ -35,7 +35,7 @@ public:
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return {{"drains", 0}};
     }
-    [[nodiscard]] std::vector<probes::ApiResource> documents(std::string_view name) override {
+    [[nodiscard]] std::vector<probes::ApiPage> api_pages(std::string_view name) override {
         if (name != "drains") {
             return {};
         }
@@ -97,11 +97,11 @@ TEST_CASE("documents hold what was there when they were asked for") {
     probes::Pipeline pipeline({&probe, &other}, 1h);
     for (int i = 0; i < 20; i++) {
         const int before = probe.drains;
-        const auto documents = pipeline.documents("drains");
+        const auto documents = pipeline.api_pages("drains");
         REQUIRE(documents.has_value());
         REQUIRE(documents->size() == 2);
         CHECK(documents->front().name == "drains");
-        CHECK(pipeline.documents("others")->empty());
+        CHECK(pipeline.api_pages("others")->empty());
         CHECK(std::stoi(documents->front().write({})->text) > before);
     }
 }
@@ -122,11 +122,11 @@ TEST_CASE("the overview is of all probes, as of when it was asked for") {
 TEST_CASE("a document does not change when its probe goes on") {
     CountingProbe probe;
     probes::Pipeline pipeline({&probe}, 1h);
-    const auto documents = pipeline.documents("drains");
+    const auto documents = pipeline.api_pages("drains");
     const std::string then = documents->front().write({})->text;
     REQUIRE(pipeline.snapshot().has_value());
     CHECK(documents->front().write({})->text == then);
-    CHECK(pipeline.documents("drains")->front().write({})->text != then);
+    CHECK(pipeline.api_pages("drains")->front().write({})->text != then);
 }
 
 TEST_CASE("many ask at once and each is answered") {
@@ -139,7 +139,7 @@ TEST_CASE("many ask at once and each is answered") {
             threads.emplace_back([&] {
                 for (int round = 0; round < 50; round++) {
                     answered += pipeline.snapshot().has_value() ? 1 : 0;
-                    answered += pipeline.documents("drains").has_value() ? 1 : 0;
+                    answered += pipeline.api_pages("drains").has_value() ? 1 : 0;
                     answered += pipeline.overview().has_value() ? 1 : 0;
                 }
             });
@@ -155,7 +155,7 @@ TEST_CASE("who asks in vain is told so, and the pipeline goes on") {
     const auto impatient = pipeline.snapshot(1ms);
     REQUIRE_FALSE(impatient.has_value());
     CHECK(impatient.error().message == "the aggregation did not answer in time");
-    const auto documents = pipeline.documents("drains", 1ms);
+    const auto documents = pipeline.api_pages("drains", 1ms);
     REQUIRE_FALSE(documents.has_value());
     CHECK(documents.error().message == impatient.error().message);
     const auto overview = pipeline.overview(1ms);

@@ -23,9 +23,9 @@ const probes::FunctionOptions slow_after_1us = {.slow_threshold = 1'000ns,
 const FunctionsMoment since{100s, 10s};
 const FunctionsMoment then{400s, 310s};
 
-ApiResource functions_document_of(const FunctionsFixture &bench,
-                                  std::chrono::nanoseconds now = then.monotonic) {
-    return functions_document(bench.aggregator->snapshot(now), since, {400s, now});
+ApiPage functions_document_of(const FunctionsFixture &bench,
+                              std::chrono::nanoseconds now = then.monotonic) {
+    return functions_page(bench.aggregator->snapshot(now), since, {400s, now});
 }
 
 json parsed(const FunctionsFixture &bench, const QueryParameters &query = {}) {
@@ -83,7 +83,7 @@ TEST_CASE("functions as JSON") {
               R"("longest_seconds":0.0001,"buckets":[[1,1],[7,1],[18,1]]},)"
               R"({"library":"liba.so","function":"begun","calls":1,"errors":null,)"
               R"("slow_calls":null,"seconds":null,"min_seconds":null,"max_seconds":null,)"
-              R"("longest_seconds":null,"buckets":[]}],"functions_left_out":0,)"
+              R"("longest_seconds":null,"buckets":[]}],"left_out":0,)"
               R"("truncated":false})"
               "\n");
 }
@@ -144,6 +144,8 @@ TEST_CASE("functions by process are of those that run") {
     CHECK(both[1]["errors"] == 0);
     bench.tell(of(43, 5, exit_at(3'000)));
     CHECK(parsed(bench, {{"by", "process"}})["functions"].size() == 1);
+    CHECK(parsed(bench, {{"by", "process"}, {"pid", "42"}})["functions"].size() == 1);
+    CHECK(parsed(bench, {{"by", "process"}, {"pid", "43"}})["functions"].empty());
     CHECK(parsed(bench, {{"by", "function"}})["functions"][0]["calls"] == 3);
 }
 
@@ -162,16 +164,17 @@ TEST_CASE("functions in the order that is asked for, as many as are asked for") 
           std::vector<std::string>{"slow", "fails", "often"});
     const json two = parsed(bench, {{"limit", "2"}, {"sort", "max"}});
     CHECK(functions_api_names(two) == std::vector<std::string>{"slow", "fails"});
-    CHECK(two["functions_left_out"] == 1);
+    CHECK(two["left_out"] == 1);
     CHECK(two["truncated"] == true);
-    CHECK(parsed(bench, {{"limit", "0"}})["functions_left_out"] == 3);
+    CHECK(parsed(bench, {{"limit", "0"}})["left_out"] == 3);
     CHECK(functions_api_names(parsed(bench, {{"function", "*e*"}})) ==
           std::vector<std::string>{"often"});
     CHECK(functions_api_names(parsed(bench, {{"function", "slow"}})) ==
           std::vector<std::string>{"slow"});
+    CHECK(parsed(bench, {{"library", "*.so.9"}})["functions"].empty());
     const json none = parsed(bench, {{"function", "nothing*"}});
     CHECK(none["functions"].empty());
-    CHECK(none["functions_left_out"] == 0);
+    CHECK(none["left_out"] == 0);
 }
 
 TEST_CASE("a wrong parameter of functions is told in a sentence") {
@@ -181,9 +184,17 @@ TEST_CASE("a wrong parameter of functions is told in a sentence") {
         CHECK(functions_api_error_of({{"limit", limit}}) ==
               "limit must be a number from 0 to 4294967295, not \"" + limit + "\"");
     }
+    // The numbers of all processes are not taken for those of one.
+    for (const auto &[name, value] :
+         {std::pair("pid", "42"), {"comm", "python3"}, {"script", "*"}}) {
+        CHECK(functions_api_error_of({{name, value}}) ==
+              "pid, comm and script need by=process: without it, a function's numbers are those of "
+              "all processes");
+    }
     CHECK(functions_api_error_of({{"by", "pid"}}) == "by must be function or process, not \"pid\"");
     CHECK(functions_api_error_of({{"sorted", "calls"}}) ==
-          "\"sorted\" is not a parameter of this page; it has sort, limit, function and by");
+          "\"sorted\" is not a parameter of this page; it has sort, by, function, library, pid, "
+          "comm, script and limit");
     const std::string glob =
         "function must be a name or a glob of 1 to 256 bytes with at most 8 *, not ";
     CHECK(functions_api_error_of({{"function", ""}}) == glob + "\"\"");
@@ -203,11 +214,11 @@ TEST_CASE("functions that do not fit are left out and counted", "[bulk]") {
         bench.tell(call(bench.number("f" + std::to_string(i) + std::string(100, '"'))));
     }
     const auto written = functions_document_of(bench).write({}).value();
-    CHECK(written.text.size() <= max_functions_bytes);
+    CHECK(written.text.size() <= max_page_bytes);
     const json document = json::parse(written.text);
     const std::size_t shown = document["functions"].size();
     CHECK(shown > functions / 4);
-    CHECK(document["functions_left_out"] == functions - shown);
+    CHECK(document["left_out"] == functions - shown);
     CHECK(document["truncated"] == true);
 }
 

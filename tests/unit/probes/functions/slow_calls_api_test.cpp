@@ -35,21 +35,23 @@ TEST_CASE("the last slow calls are kept, and shown with the newest first") {
     CHECK(durations(s.document({{"pid", "42"}, {"comm", "python"}})).size() == 3);
     CHECK(durations(s.document({{"pid", "43"}})).empty());
     CHECK(durations(s.document({{"comm", "pyt"}})).empty());
+    CHECK(durations(s.document({{"comm", "pyt*"}, {"library", "liby*"}})).size() == 1);
     const Json limited = s.document({{"limit", "1"}});
     CHECK(durations(limited) == std::vector<std::uint64_t>{1'050});
-    CHECK(limited["slow_calls_left_out"] == 2);
+    CHECK(limited["left_out"] == 2);
     CHECK(limited["truncated"] == true);
-    CHECK(s.document({{"limit", "0"}})["slow_calls_left_out"] == 3);
+    CHECK(s.document({{"limit", "0"}})["left_out"] == 3);
     const auto problem = [&](const QueryParameters &parameters) {
-        const auto written = slow_calls_document(s.calls.list()).write(parameters);
+        const auto written = slow_calls_page(s.calls.list()).write(parameters);
         REQUIRE_FALSE(written);
         return written.error().message;
     };
     CHECK(problem({{"pid", "0"}}) == "pid must be a number from 1 to 4294967295, not \"0\"");
     CHECK(problem({{"limit", "x"}}) == "limit must be a number from 0 to 4294967295, not \"x\"");
     CHECK(problem({{"functions", "x"}}) ==
-          "\"functions\" is not a parameter of this page; it has function, library, comm, pid and "
-          "limit");
+          "\"functions\" is not a parameter of this page; it has function, library, pid, comm, "
+          "script "
+          "and limit");
     SlowFixture nothing({.keep = 0, .log_per_second = 0});
     nothing.bench.tell(call(nothing.bench.number("f", with_arguments), 2'000));
     CHECK(nothing.document()["slow_calls"].empty());
@@ -65,12 +67,11 @@ TEST_CASE("a document has its limit, and says what it leaves out") {
         call.function = function;
         call.stack = stack;
     }
-    const auto written = slow_calls_document(all).write({});
+    const auto written = slow_calls_page(all).write({});
     REQUIRE(written);
-    CHECK(written->text.size() <= max_slow_calls_bytes);
+    CHECK(written->text.size() <= max_page_bytes);
     const Json document = Json::parse(written->text);
     CHECK(document["slow_calls"].size() > 100);
-    CHECK(document["slow_calls"].size() + document["slow_calls_left_out"].get<std::size_t>() ==
-          1'000);
+    CHECK(document["slow_calls"].size() + document["left_out"].get<std::size_t>() == 1'000);
     CHECK(document["truncated"] == true);
 }

@@ -66,7 +66,7 @@ struct SlowFixture {
         calls.on_stacks({{ticket, {{function, "a.out", 4}, {"main", "a.out", 8}}}}, now);
     }
     [[nodiscard]] nlohmann::json document(const QueryParameters &parameters = {}) const {
-        const auto written = slow_calls_document(calls.list()).write(parameters);
+        const auto written = slow_calls_page(calls.list()).write(parameters);
         REQUIRE(written);
         CHECK(written->content_type == "application/json");
         return nlohmann::json::parse(written->text);

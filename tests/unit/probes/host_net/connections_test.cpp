@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/probes/frame/json_objects.h"
+#include "exporter/probes/frame/list_page.h"
 #include "exporter/probes/host_net/trace.h"
 
 using namespace gpusnoop;
@@ -42,14 +42,14 @@ NetConnection connections_connection_of(std::uint32_t pid, std::uint64_t sent, s
 }
 
 std::vector<std::uint32_t> pids_of(const QueryParameters &query, std::size_t left_out = 0) {
-    const auto document = connections_document(
+    const auto document = connections_page(
         {connections_connection_of(1, 5, 300, 0), connections_connection_of(2, 9, 100, 1),
          connections_connection_of(3, 1, 200, 7)},
         4);
     const auto answer = document.write(query);
     REQUIRE(answer);
     const auto json = nlohmann::json::parse(answer->text);
-    CHECK(json.at("connections_left_out") == 4 + left_out);
+    CHECK(json.at("left_out") == 4 + left_out);
     std::vector<std::uint32_t> pids;
     for (const auto &one : json.at("connections")) {
         pids.push_back(one.at("pid"));
@@ -66,26 +66,25 @@ TEST_CASE("connections are sorted by what is asked for") {
           std::vector<std::uint32_t>{3, 2});
     CHECK(pids_of({{"pid", "3"}}) == std::vector<std::uint32_t>{3});
     CHECK(pids_of({{"comm", "prog[12]"}, {"limit", "1"}}, 1) == std::vector<std::uint32_t>{2});
-    const auto document = connections_document({}, 0);
+    const auto document = connections_page({}, 0);
     CHECK_FALSE(document.write({{"sort", "age"}}));
     CHECK_FALSE(document.write({{"limit", "x"}}));
     CHECK_FALSE(document.write({{"port", "1"}}));
 }
 
 TEST_CASE("a list of very many connections is cut where it gets too long", "[bulk]") {
-    const auto document = connections_document(
+    const auto document = connections_page(
         std::vector<NetConnection>(40'000, connections_connection_of(1, 5, 300, 0)), 0);
     const auto answer = document.write({});
     REQUIRE(answer);
-    CHECK(answer->text.size() <= max_document_bytes);
+    CHECK(answer->text.size() <= max_page_bytes);
     const auto json = nlohmann::json::parse(answer->text);
     CHECK(json.at("truncated") == true);
-    CHECK(json.at("connections").size() + json.at("connections_left_out").get<std::size_t>() ==
-          40'000);
+    CHECK(json.at("connections").size() + json.at("left_out").get<std::size_t>() == 40'000);
 }
 
 TEST_CASE("a connection has its addresses, and null for what is not known") {
-    const auto answer = connections_document({connections_connection_of(1, 5, 0, 0)}, 0).write({});
+    const auto answer = connections_page({connections_connection_of(1, 5, 0, 0)}, 0).write({});
     const auto one = nlohmann::json::parse(answer->text).at("connections").at(0);
     CHECK(one.at("local") == "10.0.0.1:40000");
     CHECK(one.at("remote") == "10.0.0.2:443");

@@ -43,7 +43,7 @@ LongGap long_gaps_gap_of(std::uint32_t pid, std::chrono::milliseconds length,
 }
 
 Result<ApiResponse> ask(std::vector<LongGap> gaps, const QueryParameters &parameters = {}) {
-    return gaps_document(std::move(gaps)).write(parameters);
+    return gaps_page(std::move(gaps)).write(parameters);
 }
 
 std::vector<std::uint32_t> pids(const std::vector<LongGap> &gaps,
@@ -118,7 +118,7 @@ TEST_CASE("a gap is in the document with its thread, its calls and its states") 
                {"longest", nullptr}});
     CHECK(answer.at("launch_gaps").at(1).at("before").is_null());
     CHECK(answer.at("launch_gaps").at(1).at("gpu").is_null());
-    CHECK(answer.at("launch_gaps_left_out") == 0);
+    CHECK(answer.at("left_out") == 0);
 }
 
 TEST_CASE("a gap's longest block has its system call and its file system") {
@@ -154,8 +154,8 @@ TEST_CASE("gaps are asked for by process, name, length and number") {
     CHECK(pids(all, {{"min", "20ms"}}) == Pids{7, 8});
     CHECK(pids(all, {{"min", "20001us"}}) == Pids{7});
     CHECK(pids(all, {{"limit", "1"}}) == Pids{7});
-    CHECK(Json::parse(ask(all, {{"limit", "1"}})->text).at("launch_gaps_left_out") == 2);
-    CHECK(Json::parse(ask(all, {{"limit", "0"}})->text).at("launch_gaps_left_out") == 3);
+    CHECK(Json::parse(ask(all, {{"limit", "1"}})->text).at("left_out") == 2);
+    CHECK(Json::parse(ask(all, {{"limit", "0"}})->text).at("left_out") == 3);
     for (const QueryParameters &wrong :
          {QueryParameters{{"pid", "0"}}, QueryParameters{{"min", "20"}},
           QueryParameters{{"limit", "x"}}, QueryParameters{{"state", "pipe"}}}) {

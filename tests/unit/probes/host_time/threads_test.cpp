@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/probes/frame/json_objects.h"
+#include "exporter/probes/frame/list_page.h"
 #include "exporter/probes/host_time/aggregator.h"
 
 using namespace gpusnoop;
@@ -57,7 +57,7 @@ public:
     [[nodiscard]] Result<ApiResponse> ask(const QueryParameters &parameters = {}) const {
         ThreadsState state = threads_state(aggregator_, threads_);
         state.elapsed = std::chrono::milliseconds(2500);
-        return threads_document(std::move(state)).write(parameters);
+        return threads_page(std::move(state)).write(parameters);
     }
     [[nodiscard]] Json answer(const QueryParameters &parameters = {}) const {
         return Json::parse(ask(parameters)->text);
@@ -217,7 +217,7 @@ TEST_CASE("the document of launching threads is asked for by process, name and n
     CHECK(node.answer({{"comm", "*7"}}).at("threads").size() == 2);
     const Json few = node.answer({{"limit", "1"}});
     CHECK(few.at("threads").size() == 1);
-    CHECK(few.at("threads_left_out") == 2);
+    CHECK(few.at("left_out") == 2);
     CHECK(few.at("processes").size() == 2);
     CHECK(few.at("truncated") == true);
     CHECK(node.answer({{"limit", "0"}}).at("threads").empty());
@@ -238,10 +238,10 @@ TEST_CASE("a document of very many launching threads is cut, and says how much i
     }
     node.read(std::move(threads));
     const auto text = node.ask()->text;
-    CHECK(text.size() <= max_document_bytes);
+    CHECK(text.size() <= max_page_bytes);
     const Json answer = Json::parse(text);
     CHECK(answer.at("truncated") == true);
-    CHECK(answer.at("threads").size() + answer.at("threads_left_out").get<std::size_t>() == many);
+    CHECK(answer.at("threads").size() + answer.at("left_out").get<std::size_t>() == many);
     CHECK(answer.at("threads").size() > 1'000);
     CHECK(answer.at("processes").at(0).at("threads") == many);
 }

@@ -39,7 +39,7 @@ InFlightState state() {
 }
 
 Json document(const QueryParameters &parameters = {}, InFlightState of = state()) {
-    const auto written = in_flight_document(std::move(of)).write(parameters);
+    const auto written = in_flight_page(std::move(of)).write(parameters);
     REQUIRE(written);
     CHECK(written->content_type == "application/json");
     return Json::parse(written->text);
@@ -105,6 +105,7 @@ TEST_CASE("calls in flight are chosen by function, library and process") {
     CHECK(functions(document({{"library", "libnccl.so.2"}})["in_flight"]) ==
           Names{"ncclAllReduce"});
     CHECK(functions(document({{"comm", "other"}})["in_flight"]) == Names{"cudaMemcpy"});
+    CHECK(functions(document({{"function", "*Reduce"}})["in_flight"]) == Names{"ncclAllReduce"});
     CHECK(functions(document({{"pid", "42"}})["in_flight"]) == Names{"ncclAllReduce"});
     CHECK(document({{"pid", "43"}})["unreturned"].empty());
     const Json limited = document({{"limit", "1"}});
@@ -112,14 +113,15 @@ TEST_CASE("calls in flight are chosen by function, library and process") {
     CHECK(limited["left_out"] == 1);
     CHECK(limited["truncated"] == true);
     const auto problem = [&](const QueryParameters &parameters) {
-        const auto written = in_flight_document(state()).write(parameters);
+        const auto written = in_flight_page(state()).write(parameters);
         REQUIRE_FALSE(written);
         return written.error().message;
     };
     CHECK(problem({{"pid", "0"}}) == "pid must be a number from 1 to 4294967295, not \"0\"");
     CHECK(problem({{"functions", "x"}}) ==
-          "\"functions\" is not a parameter of this page; it has function, library, comm, pid and "
-          "limit");
+          "\"functions\" is not a parameter of this page; it has function, library, pid, comm, "
+          "script "
+          "and limit");
 }
 
 TEST_CASE("calls that are not listed are left out, if the query asks for them") {
@@ -139,9 +141,9 @@ TEST_CASE("calls that are not listed are left out, if the query asks for them") 
 TEST_CASE("a document of calls in flight has its limit, and says what it leaves out", "[bulk]") {
     InFlightState many = state();
     many.open.calls.assign(50'000, call_in_flight(std::string(100, 'f'), 7, api_second_ns));
-    const auto written = in_flight_document(many).write({});
+    const auto written = in_flight_page(many).write({});
     REQUIRE(written);
-    CHECK(written->text.size() <= max_in_flight_bytes);
+    CHECK(written->text.size() <= max_page_bytes);
     const Json json = Json::parse(written->text);
     CHECK(json["truncated"] == true);
     CHECK(json["in_flight"].size() + json["unreturned"].size() +

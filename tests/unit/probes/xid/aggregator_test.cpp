@@ -50,7 +50,7 @@ struct XidFixture {
         return values_of(aggregator.families().snapshots(), name);
     }
     [[nodiscard]] nlohmann::json document(const QueryParameters &parameters = {}) const {
-        const auto written = xids_document(aggregator.history().list()).write(parameters);
+        const auto written = xids_page(aggregator.history().list()).write(parameters);
         REQUIRE(written);
         return nlohmann::json::parse(written->text);
     }
@@ -168,7 +168,7 @@ TEST_CASE("the document has the last 100 reports, the newest first") {
     }
     const nlohmann::json all = fixture.document();
     REQUIRE(all["xids"].size() == max_kept_xids);
-    CHECK(all["xids_left_out"] == 0);
+    CHECK(all["left_out"] == 0);
     const nlohmann::json &newest = all["xids"][0];
     CHECK(newest["kind"] == "xid");
     CHECK(newest["xid"] == 130);
@@ -200,9 +200,9 @@ TEST_CASE("the parameters of the document choose reports") {
     CHECK(one["xids"][0]["kind"] == "sxid");
     CHECK(one["xids"][0]["severity"] == "fatal");
     CHECK(!one["xids"][0].contains("gpu"));
-    CHECK(one["xids_left_out"] == 2);
+    CHECK(one["left_out"] == 2);
     for (const auto &[name, value] : {std::pair("pid", "x"), {"xid", "-1"}, {"color", "red"}}) {
-        const auto refused = xids_document({}).write({{name, value}});
+        const auto refused = xids_page({}).write({{name, value}});
         REQUIRE(!refused);
         CHECK(refused.error().message.find(name) != std::string::npos);
     }

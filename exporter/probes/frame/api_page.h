@@ -3,9 +3,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "exporter/base/result.h"
@@ -20,16 +18,6 @@ using QueryParameters = std::map<std::string, std::string>;
 [[nodiscard]] Result<std::uint32_t> read_parameter(const std::string &name,
                                                    const std::string &value, std::uint32_t least);
 
-// The parameters `pid`, from 1 on, and `limit` of a resource that lists things of processes.
-struct PidAndLimit {
-    std::optional<std::uint32_t> pid;
-    std::uint32_t limit = std::numeric_limits<std::uint32_t>::max();
-
-    // False: the parameter is neither.
-    [[nodiscard]] Result<bool> read(const std::string &name, const std::string &value);
-    [[nodiscard]] bool has(std::uint32_t its_pid) const { return pid.value_or(its_pid) == its_pid; }
-};
-
 struct ApiResponse {
     std::string content_type;
     std::string text;
@@ -37,7 +25,7 @@ struct ApiResponse {
 
 // A copy of a probe's data at one time. The aggregating thread only makes the copy; the thread that
 // serves it writes the response.
-struct ApiResource {
+struct ApiPage {
     std::string name;  // of its page: "allocations" is /api/v1/allocations
     // For any thread, any number of times. An error describes the problem with the parameters.
     std::function<Result<ApiResponse>(const QueryParameters &)> write;

@@ -1,4 +1,4 @@
-#include "exporter/probes/frame/api_resource.h"
+#include "exporter/probes/frame/api_page.h"
 
 #include <charconv>
 #include <limits>
@@ -18,18 +18,6 @@ Result<std::uint32_t> read_parameter(const std::string &name, const std::string 
                     in_quotes(value));
     }
     return number;
-}
-
-Result<bool> PidAndLimit::read(const std::string &name, const std::string &value) {
-    if (name != "pid" && name != "limit") {
-        return false;
-    }
-    const auto number = read_parameter(name, value, name == "pid" ? 1 : 0);
-    if (!number) {
-        return tl::unexpected(number.error());
-    }
-    (name == "pid" ? pid.emplace() : limit) = *number;
-    return true;
 }
 
 }  // namespace gpusnoop::probes

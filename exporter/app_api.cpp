@@ -1,4 +1,4 @@
-// The pages of documents. The counting thread makes all but profiles.
+// The pages of the API. The counting thread makes all but profiles.
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -17,10 +17,10 @@ namespace gpusnoop {
 
 namespace {
 
-http::Response response_of(probes::ApiResponse document) {
+http::Response response_of(probes::ApiResponse page) {
     http::Response response;
-    response.content_type = std::move(document.content_type);
-    response.body = std::make_shared<const std::string>(std::move(document.text));
+    response.content_type = std::move(page.content_type);
+    response.body = std::make_shared<const std::string>(std::move(page.text));
     return response;
 }
 
@@ -41,7 +41,7 @@ http::Response profile_response(Result<probes::ApiResponse> profile, probes::Pro
 
 }  // namespace
 
-http::Response App::document_page(const http::Request &request) {
+http::Response App::api_page(const http::Request &request) {
     const auto parameters = http::parse_query(request.query);
     if (!parameters) {
         return http::text_response(400, parameters.error().message + "\n");
@@ -49,15 +49,15 @@ http::Response App::document_page(const http::Request &request) {
     const std::string_view name =
         std::string_view(request.path).substr(request.path.rfind('/') + 1);
     // Other requests wait for this one, so it must not wait long.
-    const auto documents = pipeline_->documents(name, std::chrono::seconds(1));
-    if (!documents) {
-        return http::text_response(503, documents.error().message + "\n");
+    const auto pages = pipeline_->api_pages(name, std::chrono::seconds(1));
+    if (!pages) {
+        return http::text_response(503, pages.error().message + "\n");
     }
-    const auto document = std::ranges::find(*documents, name, &probes::ApiResource::name);
-    if (document == documents->end()) {
+    const auto page = std::ranges::find(*pages, name, &probes::ApiPage::name);
+    if (page == pages->end()) {
         return http::text_response(503, "The probe that knows this is not up: / says why.\n");
     }
-    auto written = document->write(*parameters);
+    auto written = page->write(*parameters);
     if (!written) {
         return http::text_response(400, written.error().message + "\n");
     }
