@@ -2,9 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "exporter/base/log.h"
+#include "exporter/base/result.h"
 #include "exporter/probes/frame/bpf_probe.h"
 #include "exporter/probes/frame/target_processes.h"
 
@@ -43,11 +47,24 @@ protected:
     }
 
     void drain_others() override { followed_->drain(); }
+    // refresh() first: for processes that ended before it, it has their last counts.
     void tick(std::chrono::nanoseconds now) override {
+        this->refresh();
         followed_->end_gone(this->aggregator().processes(), now);
         (void)this->aggregator().processes().tidy(now);
     }
     void add_others(probe_account &account) const override { followed_->add_lost(account); }
+
+    // Attaches the programs in their order, and says that the probe follows `what` of the followed
+    // processes.
+    Result<> attach_following(std::span<const bpf_program *const> programs, std::string_view what) {
+        return this->attach_each(programs).map([&] {
+            const std::string of = targets_->describe_followed();
+            this->state().up(programs.size(), "following " + of);
+            log::info("following " + std::string(what),
+                      {{"probe", this->state().probe()}, {"of", of}});
+        });
+    }
 
     // While the probe is up.
     [[nodiscard]] FollowedProcesses &followed() { return *followed_; }

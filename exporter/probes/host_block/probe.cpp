@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/base/log.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_switch.h"
@@ -18,8 +17,6 @@
 namespace gpusnoop::probes {
 
 namespace {
-
-using std::chrono::nanoseconds;
 
 class HostBlockProbe final : public HostProbe<host_block_bpf, HostBlockAggregator> {
 public:
@@ -55,20 +52,9 @@ private:
         const std::vector<const bpf_program *> programs = {
             skeleton.progs.block_complete, skeleton.progs.block_merge, skeleton.progs.block_requeue,
             skeleton.progs.block_issue, skeleton.progs.block_insert};
-        if (auto attached = attach_each(programs); !attached) {
-            return attached;
-        }
-        state().up(programs.size(), "following " + targets().describe_followed());
-        log::info("following requests to block devices",
-                  {{"probe", "host_block"}, {"of", targets().describe_followed()}});
-        return {};
+        return attach_following(programs, "requests to block devices");
     }
 
-    // For processes that ended before the reading, it has their last requests.
-    void tick(nanoseconds now) override {
-        refresh();
-        HostProbe::tick(now);
-    }
     void refresh() override {
         read_process_counts<block_key, block_times>(
             skeleton().maps.block_counts, followed(), aggregator().processes(), "block requests",

@@ -1,10 +1,8 @@
 #include "exporter/probes/host_irq/probe.h"
 
-#include <chrono>
 #include <utility>
 #include <vector>
 
-#include "exporter/base/log.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_switch.h"
 #include "exporter/probes/frame/process_counts.h"
@@ -16,8 +14,6 @@
 namespace gpusnoop::probes {
 
 namespace {
-
-using std::chrono::nanoseconds;
 
 class HostIrqProbe final : public HostProbe<host_irq_bpf, HostIrqAggregator> {
 public:
@@ -32,20 +28,9 @@ private:
         const std::vector<const bpf_program *> programs = {
             skeleton.progs.irq_hard_out, skeleton.progs.irq_soft_out, skeleton.progs.irq_hard_in,
             skeleton.progs.irq_soft_in};
-        if (auto attached = attach_each(programs); !attached) {
-            return attached;
-        }
-        state().up(programs.size(), "following " + targets().describe_followed());
-        log::info("following interrupts",
-                  {{"probe", "host_irq"}, {"of", targets().describe_followed()}});
-        return {};
+        return attach_following(programs, "interrupts");
     }
 
-    // For processes that ended before the reading, it has their last interrupts.
-    void tick(nanoseconds now) override {
-        refresh();
-        HostProbe::tick(now);
-    }
     void refresh() override {
         read_process_counts<irq_key, counted_times>(
             skeleton().maps.irq_counts, followed(), aggregator().processes(), "interrupts",

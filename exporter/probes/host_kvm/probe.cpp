@@ -1,6 +1,5 @@
 #include "exporter/probes/host_kvm/probe.h"
 
-#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -18,8 +17,6 @@
 namespace gpusnoop::probes {
 
 namespace {
-
-using std::chrono::nanoseconds;
 
 class HostKvmProbe final : public HostProbe<host_kvm_bpf, HostKvmAggregator> {
 public:
@@ -60,26 +57,15 @@ private:
             programs.push_back(skeleton.progs.kvm_enters);
             programs.push_back(skeleton.progs.kvm_leaves);
         }
-        if (auto attached = attach_each(programs); !attached) {
-            return attached;
-        }
-        state().up(programs.size(), "following " + targets().describe_followed());
         if (!can_find_any_) {
             log::warn(
                 "host.kvm counts nothing: name the processes that run virtual machines in "
                 "targets, such as comms: [\"qemu-system-*\"]",
                 {{"probe", "host_kvm"}});
         }
-        log::info("following virtual machines",
-                  {{"probe", "host_kvm"}, {"of", targets().describe_followed()}});
-        return {};
+        return attach_following(programs, "virtual machines");
     }
 
-    // For processes that ended before the reading, it has their last exits.
-    void tick(nanoseconds now) override {
-        refresh();
-        HostProbe::tick(now);
-    }
     void refresh() override {
         read_process_counts<kvm_key, counted_times>(
             skeleton().maps.kvm_counts, followed(), aggregator().processes(),

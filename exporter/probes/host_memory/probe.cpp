@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/base/log.h"
 #include "exporter/base/unsupported.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/object.h"
@@ -18,8 +17,6 @@
 namespace gpusnoop::probes {
 
 namespace {
-
-using std::chrono::nanoseconds;
 
 class HostMemoryProbe final : public HostProbe<host_memory_bpf, HostMemoryAggregator> {
 public:
@@ -55,20 +52,9 @@ private:
     std::vector<ProbeRing> rings(host_memory_bpf & /*skeleton*/) override { return {}; }
 
     Result<> attach(host_memory_bpf & /*skeleton*/) override {
-        if (auto attached = attach_each(programs_); !attached) {
-            return attached;
-        }
-        state().up(programs_.size(), "following " + targets().describe_followed());
-        log::info("following memory stalls",
-                  {{"probe", "host_memory"}, {"of", targets().describe_followed()}});
-        return {};
+        return attach_following(programs_, "memory stalls");
     }
 
-    // For processes that ended before the reading, it has their last stalls.
-    void tick(nanoseconds now) override {
-        refresh();
-        HostProbe::tick(now);
-    }
     void refresh() override {
         read_process_counts<memory_key, memory_stalls>(
             skeleton().maps.memory_counts, followed(), aggregator().processes(), "stalls",
