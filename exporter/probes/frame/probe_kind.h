@@ -70,6 +70,8 @@ struct ProbeKind {
     // What else it needs; only of a probe that follows processes.
     std::span<const KernelNeed> kernel_needs = {};
 
+    // Whether it attaches to tracepoints that may be a module's; null: never.
+    bool (*attaches_to_modules)(const config::Config &) = nullptr;
     // Whether it opens /dev/kmsg; null: never.
     bool (*reads_kernel_log)(const config::Config &) = nullptr;
 

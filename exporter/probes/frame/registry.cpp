@@ -16,7 +16,6 @@
 #include "exporter/probes/host_block/probe.h"
 #include "exporter/probes/host_irq/probe.h"
 #include "exporter/probes/host_kvm/probe.h"
-#include "exporter/probes/host_kvm/settings.h"
 #include "exporter/probes/host_life/probe.h"
 #include "exporter/probes/host_memory/probe.h"
 #include "exporter/probes/host_net/probe.h"
@@ -211,7 +210,9 @@ bool attaches_by_perf(const config::Config &config, const ebpf::Features &featur
 }
 
 bool attaches_to_modules(const config::Config &config) {
-    return config.of<HostKvmConfig>().enabled;
+    return std::ranges::any_of(kinds, [&](const ProbeKind *kind) {
+        return kind->attaches_to_modules != nullptr && kind->attaches_to_modules(config);
+    });
 }
 
 bool reads_kernel_log(const config::Config &config) {

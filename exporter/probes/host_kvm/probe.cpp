@@ -107,6 +107,7 @@ constinit const ProbeKind host_kvm_kind = {
     .read_host = read_host_switch<HostKvmConfig>,
     .follows_processes = is_enabled<HostKvmConfig>,
     .kernel_needs = kvm_needs,
+    .attaches_to_modules = is_enabled<HostKvmConfig>,
     .declare = declare_families<make_host_kvm_families>,
     .counts = {.entries = true,
                .in_flight = true,
