@@ -1,5 +1,7 @@
 #include "exporter/series/family_set.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace gpusnoop::series {
@@ -74,6 +76,18 @@ std::map<std::string, std::uint64_t> FamilySet::folded() const {
         folded[family.description().name] += family.folded();  // some share their name
     }
     return folded;
+}
+
+void PageFamilies::add(const FamilySet &page, std::vector<FamilySnapshot> &snapshots) {
+    for (const auto &[family, folded] : page.folded()) {
+        std::uint64_t &most = folded_[family];
+        most = std::max(most, folded);
+    }
+    std::ranges::move(page.snapshots(), std::back_inserter(snapshots));
+}
+
+void PageFamilies::add_to(std::map<std::string, std::uint64_t> &folded) const {
+    folded.insert(folded_.begin(), folded_.end());
 }
 
 }  // namespace gpusnoop::series

@@ -54,4 +54,17 @@ private:
     std::deque<Family> families_;
 };
 
+// Families that are made anew for each page, such as gauges of running processes: what they folded
+// at most on any page.
+class PageFamilies {
+public:
+    // Adds the families of one page to its snapshots.
+    void add(const FamilySet &page, std::vector<FamilySnapshot> &snapshots);
+    // Adds the label sets that did not fit, by family.
+    void add_to(std::map<std::string, std::uint64_t> &folded) const;
+
+private:
+    std::map<std::string, std::uint64_t> folded_;
+};
+
 }  // namespace gpusnoop::series

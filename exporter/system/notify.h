@@ -24,8 +24,6 @@ public:
     // it fails.
     [[nodiscard]] Result<> send(std::string_view lines) const;
 
-    [[nodiscard]] bool is_heard() const { return !socket_.empty(); }
-
 private:
     std::string socket_;
 };

@@ -304,19 +304,14 @@ std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
     add_memory_gauges(gauges, processes_.table(), now, settings_.sites);
     CudaCopies::add_gauges(gauges, processes_.table(), settings_.stream_label);
     processes_.add_gauges(gauges, settings_.gpus);
-    // Each page has its own gauges, so this is the largest number folded on any one page.
-    for (const auto &[family, folded] : gauges.folded()) {
-        std::uint64_t &most = folded_gauges_[family];
-        most = std::max(most, folded);
-    }
     std::vector<series::FamilySnapshot> snapshots = families_.snapshots();
-    std::ranges::move(gauges.snapshots(), std::back_inserter(snapshots));
+    page_families_.add(gauges, snapshots);
     return snapshots;
 }
 
 std::map<std::string, std::uint64_t> CudaAggregator::folded() const {
     std::map<std::string, std::uint64_t> folded = families_.folded();
-    folded.insert(folded_gauges_.begin(), folded_gauges_.end());
+    page_families_.add_to(folded);
     return folded;
 }
 

@@ -170,7 +170,7 @@ private:
     Overhead overhead_;
     Reconciler reconciler_;
     PendingEvents pending_;
-    std::map<std::string, std::uint64_t> folded_gauges_;
+    series::PageFamilies page_families_;
     std::vector<UnreturnedCall> unreturned_;
     std::uint64_t undecodable_ = 0;
     bool any_ended_ = false;

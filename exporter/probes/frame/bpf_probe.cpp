@@ -92,18 +92,14 @@ std::vector<series::FamilySnapshot> BpfProbeBase::report() {
     }
     auto snapshots = families().snapshots();
     if (const auto own = is_loaded_ ? gauges() : std::nullopt) {
-        for (const auto &[family, folded] : own->folded()) {
-            std::uint64_t &most = folded_gauges_[family];
-            most = std::max(most, folded);
-        }
-        std::ranges::move(own->snapshots(), std::back_inserter(snapshots));
+        page_families_.add(*own, snapshots);
     }
     return snapshots;
 }
 
 std::map<std::string, std::uint64_t> BpfProbeBase::folded() const {
     auto folded = families().folded();
-    folded.insert(folded_gauges_.begin(), folded_gauges_.end());
+    page_families_.add_to(folded);
     return folded;
 }
 

@@ -109,7 +109,7 @@ private:
     std::chrono::nanoseconds ticked_{};
     std::chrono::nanoseconds rescanned_{};
     std::atomic<std::uint64_t> undecodable_ = 0;
-    std::map<std::string, std::uint64_t> folded_gauges_;  // the most of any page
+    series::PageFamilies page_families_;
 };
 
 // For the bpftool skeleton `S`, whose object has the map of bpf/lib/emit.bpf.h. The functions below

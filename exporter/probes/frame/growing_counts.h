@@ -1,9 +1,7 @@
-// Readings of tables in which programs of the host group count by process. The numbers only grow.
+// Numbers that only grow and are read again and again, as those in tables in which programs of the
+// host group count by process.
 #pragma once
 
-#include <linux/types.h>
-
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
 
@@ -16,11 +14,18 @@ namespace gpusnoop::probes {
 inline constexpr std::chrono::seconds counts_grace{30};
 static_assert(counts_grace > kept_after_end);
 
-// What came since, and the later of both: of two readings of an entry, either can be used first.
-inline std::uint64_t advance(__u64 &counted, __u64 now) {
-    const __u64 grown = now - std::min(now, counted);
-    counted += grown;
-    return grown;
+// What `now` is more than `before`; 0 if it is less: of two readings, either can be used first, and
+// a thread may end meanwhile.
+[[nodiscard]] inline std::uint64_t difference(std::uint64_t now, std::uint64_t before) {
+    return now > before ? now - before : 0;
+}
+
+// Adds what a number has grown by to `counted`, and returns it.
+template <typename Count>
+[[nodiscard]] std::uint64_t grown(std::uint64_t now, Count &counted) {
+    const std::uint64_t added = difference(now, counted);
+    counted += added;
+    return added;
 }
 
 }  // namespace gpusnoop::probes

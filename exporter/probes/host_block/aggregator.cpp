@@ -49,11 +49,11 @@ void HostBlockAggregator::on_times(const block_key &key, const block_times &now,
     values.emplace_back(block_operation_name(key.operation));
     std::array<std::uint64_t, BLOCK_BUCKETS + 1> added{};
     for (std::size_t i = 0; i < BLOCK_BUCKETS; i++) {
-        added.at(i) = advance(counted.durations[i], now.durations[i]);
+        added.at(i) = grown(now.durations[i], counted.durations[i]);
     }
-    added[BLOCK_BUCKETS] = advance(counted.nanoseconds, now.nanoseconds);
+    added[BLOCK_BUCKETS] = grown(now.nanoseconds, counted.nanoseconds);
     of_.durations.observe_all(of_.durations.slot(process.owner, values), added);
-    of_.bytes.add(of_.bytes.slot(process.owner, values), advance(counted.bytes, now.bytes));
+    of_.bytes.add(of_.bytes.slot(process.owner, values), grown(now.bytes, counted.bytes));
 }
 
 }  // namespace gpusnoop::probes

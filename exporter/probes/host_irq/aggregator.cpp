@@ -45,8 +45,8 @@ void HostIrqAggregator::on_times(const irq_key &key, const counted_times &now,
     values.emplace_back(kind_names.at(key.kind));
     values.emplace_back(source);
     of_.seconds.add(of_.seconds.slot(process.owner, values),
-                    advance(counted.nanoseconds, now.nanoseconds));
-    of_.count.add(of_.count.slot(process.owner, values), advance(counted.count, now.count));
+                    grown(now.nanoseconds, counted.nanoseconds));
+    of_.count.add(of_.count.slot(process.owner, values), grown(now.count, counted.count));
 }
 
 }  // namespace gpusnoop::probes

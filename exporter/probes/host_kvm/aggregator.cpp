@@ -46,8 +46,8 @@ void HostKvmAggregator::on_times(const kvm_key &key, const counted_times &now) {
     const auto add = [&](series::Family &family, std::uint64_t amount) {
         family.add(family.slot(process.owner, values), amount);
     };
-    const std::uint64_t count = advance(counted.count, now.count);
-    const std::uint64_t nanoseconds = advance(counted.nanoseconds, now.nanoseconds);
+    const std::uint64_t count = grown(now.count, counted.count);
+    const std::uint64_t nanoseconds = grown(now.nanoseconds, counted.nanoseconds);
     switch (key.event) {
         case KVM_EXIT:
             add(of_.exits, count);

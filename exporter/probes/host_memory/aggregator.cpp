@@ -44,8 +44,8 @@ void HostMemoryAggregator::on_stalls(const memory_key &key, const memory_stalls 
     values.emplace_back(followed_role_names.at(key.role));
     values.emplace_back(stall_names.at(key.kind));
     of_.seconds.add(of_.seconds.slot(process.owner, values),
-                    advance(counted.nanoseconds, now.nanoseconds));
-    of_.stalls.add(of_.stalls.slot(process.owner, values), advance(counted.count, now.count));
+                    grown(now.nanoseconds, counted.nanoseconds));
+    of_.stalls.add(of_.stalls.slot(process.owner, values), grown(now.count, counted.count));
 }
 
 }  // namespace gpusnoop::probes

@@ -94,7 +94,7 @@ void HostNetAggregator::on_traffic(const net_key &key, const net_traffic &now) {
                                                              &of_.segments, &of_.retransmits};
     for (std::size_t i = 0; i < families.size(); i++) {
         series::Family &family = *families.at(i);
-        family.add(family.slot(process.owner, values), advance(counted.of[i], now.of[i]));
+        family.add(family.slot(process.owner, values), grown(now.of[i], counted.of[i]));
     }
 }
 
@@ -106,7 +106,7 @@ void HostNetAggregator::on_connects(const net_key &key, const net_connects &now)
     net_connects &counted = process.connects[{key.role, key.which}];
     auto values = process.labels;
     values.emplace_back(followed_role_names.at(key.role));
-    const std::uint64_t count = advance(counted.count, now.count);
+    const std::uint64_t count = grown(now.count, counted.count);
     if (key.which != 0) {
         values.push_back(connect_failure_name(key.which));
         of_.failures.add(of_.failures.slot(process.owner, values), count);
@@ -114,9 +114,9 @@ void HostNetAggregator::on_connects(const net_key &key, const net_connects &now)
     }
     std::array<std::uint64_t, NET_CONNECT_BUCKETS + 1> added{};
     for (std::size_t i = 0; i < NET_CONNECT_BUCKETS; i++) {
-        added.at(i) = advance(counted.durations[i], now.durations[i]);
+        added.at(i) = grown(now.durations[i], counted.durations[i]);
     }
-    added[NET_CONNECT_BUCKETS] = advance(counted.nanoseconds, now.nanoseconds);
+    added[NET_CONNECT_BUCKETS] = grown(now.nanoseconds, counted.nanoseconds);
     of_.connects.observe_all(of_.connects.slot(process.owner, values), added);
 }
 
@@ -144,7 +144,7 @@ bool HostNetAggregator::is_in_use(std::uint64_t cgroup) const {
 
 void HostNetAggregator::on_drops(std::uint64_t cgroup, std::uint64_t now) {
     if (const auto found = drops_.find(cgroup); found != drops_.end() && found->second.is_in_use) {
-        found->second.shown += advance(found->second.counted, now);
+        found->second.shown += grown(now, found->second.counted);
     }
 }
 

@@ -6,10 +6,10 @@
 #include <span>
 #include <string>
 
+#include "exporter/probes/frame/growing_counts.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/host_time/calls.h"
 #include "exporter/probes/host_time/filesystems.h"
-#include "exporter/probes/host_time/grown.h"
 
 namespace gpusnoop::probes {
 

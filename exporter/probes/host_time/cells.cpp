@@ -7,8 +7,8 @@
 #include <numeric>
 #include <string>
 
+#include "exporter/probes/frame/growing_counts.h"
 #include "exporter/probes/host_time/calls.h"
-#include "exporter/probes/host_time/grown.h"
 
 namespace gpusnoop::probes {
 

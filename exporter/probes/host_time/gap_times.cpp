@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "exporter/probes/host_time/calls.h"
-#include "exporter/probes/host_time/grown.h"
 
 namespace gpusnoop::probes {
 

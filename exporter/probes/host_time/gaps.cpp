@@ -1,7 +1,7 @@
 #include "exporter/probes/host_time/gaps.h"
 
+#include "exporter/probes/frame/growing_counts.h"
 #include "exporter/probes/host_time/calls.h"
-#include "exporter/probes/host_time/grown.h"
 
 namespace gpusnoop::probes {
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "exporter/probes/frame/followed_processes.h"
+#include "exporter/probes/frame/growing_counts.h"
 #include "exporter/probes/host_time/calls.h"
 #include "exporter/probes/host_time/filesystems.h"
-#include "exporter/probes/host_time/grown.h"
 
 namespace gpusnoop::probes {
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "exporter/probes/frame/growing_counts.h"
 #include "exporter/probes/host_time/calls.h"
-#include "exporter/probes/host_time/grown.h"
 
 namespace gpusnoop::probes {
 

@@ -189,19 +189,14 @@ std::vector<series::FamilySnapshot> TorchAggregator::report() {
     overhead_.note_running(processes_, settings_.cost_of);
     series::FamilySet gauges(settings_.series.budget, true);
     add_torch_gauges(gauges, processes_, settings_.max_call_sites);
-    // Each page has its own gauges, so this is the largest number folded on any one page.
-    for (const auto &[family, folded] : gauges.folded()) {
-        std::uint64_t &most = folded_gauges_[family];
-        most = std::max(most, folded);
-    }
     std::vector<series::FamilySnapshot> snapshots = families().snapshots();
-    std::ranges::move(gauges.snapshots(), std::back_inserter(snapshots));
+    page_families_.add(gauges, snapshots);
     return snapshots;
 }
 
 std::map<std::string, std::uint64_t> TorchAggregator::folded() const {
     std::map<std::string, std::uint64_t> folded = families().folded();
-    folded.insert(folded_gauges_.begin(), folded_gauges_.end());
+    page_families_.add_to(folded);
     return folded;
 }
 

@@ -95,7 +95,7 @@ private:
     // Of these, blocks of the reserve, by user. Processes of users that are not known share one.
     std::map<std::optional<std::uint32_t>, std::size_t> reserved_;
     std::uint64_t forgotten_ = 0;
-    std::map<std::string, std::uint64_t> folded_gauges_;
+    series::PageFamilies page_families_;
 };
 
 }  // namespace gpusnoop::probes

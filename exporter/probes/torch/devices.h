@@ -12,8 +12,6 @@ struct TorchDevice {
     std::int8_t number = 0;  // as the program numbers it; negative: the only one of its type
 
     auto operator<=>(const TorchDevice &) const = default;
-
-    [[nodiscard]] bool is_cpu() const { return type == 0; }
 };
 
 // "cuda:0" or "cpu", as str(torch.device) gives it, but "privateuseone:0" also where the program

@@ -303,21 +303,15 @@ std::vector<series::FamilySnapshot> FunctionsAggregator::report(nanoseconds now)
     series::FamilySet nccl_set(settings_.budget, true);
     show_nccl(nccl_set);
     processes_.for_each([&](Process &process) { keep_exemplars(process); });
-    // Each page has its own gauges, so this is the largest number folded on any one page.
     std::vector<series::FamilySnapshot> snapshots = family_set_.snapshots();
-    for (const series::FamilySet *set : {&gauge_set, &nccl_set}) {
-        for (const auto &[family, folded] : set->folded()) {
-            std::uint64_t &most = folded_gauges_[family];
-            most = std::max(most, folded);
-        }
-        std::ranges::move(set->snapshots(), std::back_inserter(snapshots));
-    }
+    page_families_.add(gauge_set, snapshots);
+    page_families_.add(nccl_set, snapshots);
     return snapshots;
 }
 
 std::map<std::string, std::uint64_t> FunctionsAggregator::folded() const {
     std::map<std::string, std::uint64_t> folded = family_set_.folded();
-    folded.insert(folded_gauges_.begin(), folded_gauges_.end());
+    page_families_.add_to(folded);
     return folded;
 }
 

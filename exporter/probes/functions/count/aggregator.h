@@ -166,7 +166,7 @@ private:
     Overhead overhead_{families_.overhead, "functions", settings_.overhead};
     std::map<std::vector<std::uint64_t>, series::Family *> durations_;  // by their bounds
     std::map<ShownKey, Shown> shown_;
-    std::map<std::string, std::uint64_t> folded_gauges_;
+    series::PageFamilies page_families_;
     // Functions removed from the configuration, and when: their series stay for the retention.
     std::map<ShownAs, std::chrono::nanoseconds> removed_;
     Totals ended_;  // of processes that have ended
