@@ -1,5 +1,5 @@
-// The page that says who has allocated what and where, of the real exporter and a program that
-// leaks.
+// The lists of the API: what all have in common, and the one that says who has allocated what and
+// where, of a program that leaks.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "exporter/probes/frame/registry.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 
@@ -198,4 +199,29 @@ TEST_CASE("the allocations page without the CUDA probe says so", "[e2e]") {
     const HttpAnswer answer = http(exporter.port(), allocations_path);
     CHECK(answer.status == 503);
     CHECK(answer.body == "The probe that knows this is not up: / says why.\n");
+}
+
+TEST_CASE("all lists of the API choose processes and say what they lack in the same way", "[e2e]") {
+    require_bpf();
+    const Exporter exporter(
+        "torch: {enabled: true}\nin_flight: {enabled: true}\nhost: {time: {enabled: true}, life: "
+        "{enabled: true}, net: {enabled: true}}\n");
+    for (const std::string_view name : gpusnoop::probes::api_page_names()) {
+        CAPTURE(name);
+        const std::string path = "/api/v1/" + std::string(name);
+        const std::string by = name == "functions" ? "&by=process" : "";
+        const HttpAnswer answer =
+            http(exporter.port(), path + "?pid=1&comm=*nobody*&script=no?e&limit=0" + by);
+        if (name == "xids" && answer.status == 503) {
+            continue;  // no /dev/kmsg
+        }
+        REQUIRE(answer.status == 200);
+        const json document = json::parse(answer.body);
+        CHECK(document.at("left_out") == 0);
+        CHECK(document.at("truncated") == false);
+        const HttpAnswer refused = http(exporter.port(), path + "?command=x");
+        CHECK(refused.status == 400);
+        CHECK(refused.body.starts_with("\"command\" is not a parameter of this page; it has "));
+        CHECK(refused.body.ends_with("pid, comm, script and limit\n"));
+    }
 }
