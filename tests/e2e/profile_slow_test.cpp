@@ -25,7 +25,7 @@ std::future<TimedAnswer> begin_profile(const Exporter &exporter) {
     auto asked = std::async(std::launch::async, [port = exporter.port()] {
         return TimedAnswer{http(port, "/api/v1/profile?duration=1s&format=folded"), Clock::now()};
     });
-    exporter.wait_for_log("msg=\"a profile begins");
+    exporter.wait_for_log("msg=\"the profile begins");
     return asked;
 }
 

@@ -146,6 +146,7 @@ Result<Profile> ProfileService::take(const ProfileQuery &query, int client,
     if (auto followed = profiler->check(query.settings.filter); !followed) {
         return tl::unexpected(followed.error());
     }
+    log::info("the profile begins", {{"type", name_of(query.settings.type)}});
     const milliseconds interval = drain_interval(config_);
     const auto end = now_on(CLOCK_MONOTONIC) + query.duration;
     for (;;) {
@@ -172,8 +173,7 @@ void ProfileService::run(const ProfileQuery &query, const Client &client,
 
 void ProfileService::answer(const ProfileQuery &query, const Client &client,
                             const std::stop_token &stop) {
-    log::info(query.is_of_past ? "a client requests a past profile"
-                               : "a profile begins: a client requested it",
+    log::info(query.is_of_past ? "a client requests a past profile" : "a client requests a profile",
               {{"type", name_of(query.settings.type)},
                {"seconds", std::chrono::duration<double>(query.duration).count()}});
     Result<ApiResponse> response = fail("no memory for the profile", ENOMEM);
