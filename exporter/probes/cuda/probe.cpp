@@ -20,10 +20,10 @@
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/cuda/trace/trace.h"
 #include "exporter/probes/frame/allocations_api.h"
-#include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/in_flight_settings.h"
+#include "exporter/probes/frame/library_probe.h"
 #include "exporter/probes/frame/open_call_reader.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/sandbox_warnings.h"
@@ -52,11 +52,12 @@ CudaConfig config_of(const config::Config &config, const TargetProcesses &target
     return cuda;
 }
 
-class CudaProbe final : public Probe {
+class CudaProbe final : public LibraryProbe<CudaPrograms, CudaConsumer, CudaAttacher> {
 public:
     CudaProbe(const config::Config &config, ebpf::Features features, TargetProcessesPtr targets,
               CostTablesPtr costs, OverheadLimitsPtr overhead)
-        : config_(config_of(config, *targets)),
+        : LibraryProbe("cuda", "no CUDA library in use yet"),
+          config_(config_of(config, *targets)),
           shows_scripts_(config.labels.script),
           targets_(std::move(targets)),
           costs_(std::move(costs)),
@@ -78,15 +79,7 @@ public:
     CudaProbe(const CudaProbe &) = delete;
     CudaProbe &operator=(const CudaProbe &) = delete;
 
-    Result<> start() override;
     void leave_to_successor() override { has_successor_ = true; }
-    discovery::Attacher *attacher() override { return attacher_ ? &*attacher_ : nullptr; }
-    void set_costs(const ebpf::ProbeCosts &costs) override {
-        if (programs_) {
-            programs_->set_costs(costs);
-        }
-    }
-    void drain() override;
     std::vector<series::FamilySnapshot> report() override {
         if (consumer_) {
             consumer_->read_launches();
@@ -121,11 +114,14 @@ public:
                    : tl::unexpected(open_calls_.error());
     }
     std::vector<UnreturnedCall> take_unreturned() override { return aggregator_.take_unreturned(); }
-    [[nodiscard]] Health health() const override;
 
 private:
     CudaCallbacks callbacks();
-    Result<> open();
+    Result<> open() override;
+    void before_drain() override;
+    [[nodiscard]] Uncounted count_uncounted() const override {
+        return {aggregator_.undecodable(), aggregator_.forgotten()};
+    }
     void govern();
     [[nodiscard]] bool has_all_calls(const Process &process) const {
         return !attacher_->missed_calls().by({.tgid = process.key.tgid,
@@ -150,23 +146,12 @@ private:
     discovery::GpuLookup gpus_;
     SandboxWarnings sandboxes_{"cuda"};
     CudaAggregator aggregator_;
-    AttachedLibraries attached_{"cuda", "no CUDA library in use yet"};
-    // Exist while the probe is up; each uses the ones above it.
-    std::unique_ptr<CudaPrograms> programs_;
-    std::unique_ptr<CudaConsumer> consumer_;
+    // While the probe is up.
     std::optional<LaunchProbes> launch_probes_;
-    std::optional<CudaAttacher> attacher_;
     std::unique_ptr<LaunchGovernor> governor_;  // null without a limit
     Result<std::unique_ptr<OpenCallReader>> open_calls_ = fail("the probe is not up");
     std::uint64_t missed_calls_version_ = 0;  // as of the last drain()
     std::atomic<bool> has_successor_ = false;
-
-    // The aggregator's counts as of the last drain(), for any thread.
-    struct Counts {
-        std::atomic<std::uint64_t> undecodable = 0;
-        std::atomic<std::uint64_t> forgotten = 0;
-    };
-    Counts counts_;
 };
 
 // An exporter that is stopped leaves nothing behind, unless the configuration asks for it.
@@ -175,6 +160,11 @@ CudaProbe::~CudaProbe() {
         !has_successor_) {
         programs_->pins()->pins().remove_all();
     }
+    // Each uses those after it.
+    governor_.reset();
+    attacher_.reset();
+    launch_probes_.reset();
+    close();
 }
 
 void CudaProbe::keep_or_find_script(Process &process) const {
@@ -239,12 +229,6 @@ CudaCallbacks CudaProbe::callbacks() {
         .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
         .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
         .left_unfreed = [this](const auto &end) { targets_->gpu_process_ended(end); }};
-}
-
-Result<> CudaProbe::start() {
-    const auto opened = open();
-    attached_.started(opened);
-    return opened;
 }
 
 Result<> CudaProbe::open() {
@@ -317,30 +301,15 @@ void CudaProbe::govern() {
         *programs_, *launch_probes_, can_pause);
 }
 
-void CudaProbe::drain() {
+void CudaProbe::before_drain() {
     gpus_.rest(unused_reader);
-    if (consumer_) {
-        if (const auto version = attacher_->missed_calls().version();
-            std::exchange(missed_calls_version_, version) != version) {
-            aggregator_.look_for_missed_calls();
-            if (CudaPins *const pins = programs_->pins()) {
-                pins->keep_incomplete(attacher_->missed_calls().incomplete());
-            }
+    if (const auto version = attacher_->missed_calls().version();
+        std::exchange(missed_calls_version_, version) != version) {
+        aggregator_.look_for_missed_calls();
+        if (CudaPins *const pins = programs_->pins()) {
+            pins->keep_incomplete(attacher_->missed_calls().incomplete());
         }
-        consumer_->drain();
-        counts_.undecodable = aggregator_.undecodable();
-        counts_.forgotten = aggregator_.forgotten();
     }
-}
-
-Health CudaProbe::health() const {
-    Health health = attached_.health();
-    health.undecodable = counts_.undecodable;
-    health.forgotten = counts_.forgotten;
-    if (programs_) {
-        add_counts(health, programs_->account_map(), programs_->runs());
-    }
-    return health;
 }
 
 std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Features &features,

@@ -1,14 +1,13 @@
 #include "exporter/probes/functions/probe.h"
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "exporter/base/read_text.h"
-#include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/in_flight_settings.h"
+#include "exporter/probes/frame/library_probe.h"
 #include "exporter/probes/frame/max_overhead.h"
 #include "exporter/probes/frame/open_call_reader.h"
 #include "exporter/probes/frame/sandbox_warnings.h"
@@ -64,12 +63,14 @@ std::string boot_id() {
     return read_text("/proc/sys/kernel/random/boot_id", 64).value_or("");
 }
 
-class FunctionsProbe final : public Probe {
+class FunctionsProbe final
+    : public LibraryProbe<FunctionPrograms, FunctionsConsumer, FunctionsAttacher> {
 public:
     FunctionsProbe(const config::Config &config, ebpf::Features features, sinks::SinksPtr sinks,
                    CostTablesPtr costs, OverheadLimitsPtr overhead,
                    std::optional<FunctionTracing> tracing = std::nullopt)
-        : setup_(setup_of(config, std::move(features), std::move(tracing))),
+        : LibraryProbe("functions", "no library of a group in use yet"),
+          setup_(setup_of(config, std::move(features), std::move(tracing))),
           costs_(std::move(costs)),
           reporter_(config, std::move(sinks)),
           aggregator_({.budget = budget_of(config),
@@ -93,15 +94,14 @@ public:
                           return look_up(process);
                       }) {}
 
-    Result<> start() override;
-    [[nodiscard]] StartTurn start_turn() const override { return StartTurn::beside; }
-    discovery::Attacher *attacher() override { return attacher_ ? &*attacher_ : nullptr; }
-    void set_costs(const ebpf::ProbeCosts &costs) override {
-        if (programs_) {
-            programs_->set_costs(costs);
-        }
+    ~FunctionsProbe() override {
+        governor_.reset();
+        close();
     }
-    void drain() override;
+    FunctionsProbe(const FunctionsProbe &) = delete;
+    FunctionsProbe &operator=(const FunctionsProbe &) = delete;
+
+    [[nodiscard]] StartTurn start_turn() const override { return StartTurn::beside; }
     std::vector<series::FamilySnapshot> report() override {
         return aggregator_.report(now_on(CLOCK_MONOTONIC));
     }
@@ -117,13 +117,24 @@ public:
     [[nodiscard]] bool follows_calls() const override { return true; }
     Result<OpenCalls> open_calls(const OpenCallQuery &query) override;
     std::vector<UnreturnedCall> take_unreturned() override { return aggregator_.take_unreturned(); }
-    [[nodiscard]] Health health() const override;
     bool reconfigure(const config::Config &config) override {
         return attacher_->reconfigure(config);
     }
 
 private:
-    Result<> open();
+    Result<> open() override;
+    void after_drain() override {
+        if (governor_ && governor_->is_due(now_on(CLOCK_MONOTONIC))) {
+            governor_->note(aggregator_.take_calls());
+        }
+    }
+    [[nodiscard]] Uncounted count_uncounted() const override {
+        return {.undecodable = aggregator_.undecodable()};
+    }
+    void add_to(Health &health) const override {
+        reporter_.add_to(health, programs_->slow_details_lost());
+        health.entries_lost = programs_->entries_lost();
+    }
     [[nodiscard]] FunctionPrograms::Details wanted_details() const;
     [[nodiscard]] std::uint64_t cost_of(const ProcessKey &process) const {
         return cost_in<func_process>(programs_->processes_map(), process);
@@ -136,21 +147,9 @@ private:
     SandboxWarnings sandboxes_{"functions"};
     FunctionsAggregator aggregator_;
     FunctionsMoment since_ = FunctionsMoment::now();
-    AttachedLibraries attached_{"functions", "no library of a group in use yet"};
-    // There while the probe is up; each uses what is above it.
-    std::unique_ptr<FunctionPrograms> programs_;
-    std::unique_ptr<FunctionsConsumer> consumer_;
-    std::optional<FunctionsAttacher> attacher_;
     std::unique_ptr<FunctionGovernor> governor_;  // null: there is no limit
     Result<std::unique_ptr<OpenCallReader>> open_calls_ = fail("the probe is not up");
-    std::atomic<std::uint64_t> undecodable_ = 0;  // as of the last drain(), for any thread
 };
-
-Result<> FunctionsProbe::start() {
-    const auto opened = open();
-    attached_.started(opened);
-    return opened;
-}
 
 Result<> FunctionsProbe::open() {
     auto programs = FunctionPrograms::load(setup_.config, wanted_details(), setup_.features);
@@ -209,16 +208,6 @@ Result<OpenCalls> FunctionsProbe::open_calls(const OpenCallQuery &query) {
                        : tl::unexpected(open_calls_.error());
 }
 
-void FunctionsProbe::drain() {
-    if (consumer_) {
-        consumer_->drain();
-        undecodable_ = aggregator_.undecodable();
-        if (governor_ && governor_->is_due(now_on(CLOCK_MONOTONIC))) {
-            governor_->note(aggregator_.take_calls());
-        }
-    }
-}
-
 std::vector<ApiPage> FunctionsProbe::api_pages(std::string_view name) {
     if (programs_ && name == functions_page_name) {
         const FunctionsMoment now = FunctionsMoment::now();
@@ -226,17 +215,6 @@ std::vector<ApiPage> FunctionsProbe::api_pages(std::string_view name) {
     }
     return programs_ && name == slow_calls_page_name ? std::vector{reporter_.slow_calls()}
                                                      : std::vector<ApiPage>{};
-}
-
-Health FunctionsProbe::health() const {
-    Health health = attached_.health();
-    health.undecodable = undecodable_;
-    if (programs_) {
-        add_counts(health, programs_->account_map(), programs_->runs());
-        reporter_.add_to(health, programs_->slow_details_lost());
-        health.entries_lost = programs_->entries_lost();
-    }
-    return health;
 }
 
 std::unique_ptr<Probe> make_functions(const config::Config &config, const ebpf::Features &features,

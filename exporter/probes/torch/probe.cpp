@@ -1,13 +1,11 @@
 #include "exporter/probes/torch/probe.h"
 
-#include <atomic>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "exporter/probes/frame/allocations_api.h"
-#include "exporter/probes/frame/attached_libraries.h"
 #include "exporter/probes/frame/budget.h"
+#include "exporter/probes/frame/library_probe.h"
 #include "exporter/probes/torch/aggregator.h"
 #include "exporter/probes/torch/attacher.h"
 #include "exporter/probes/torch/consumer.h"
@@ -18,11 +16,12 @@ namespace gpusnoop::probes {
 
 namespace {
 
-class TorchProbe final : public Probe {
+class TorchProbe final : public LibraryProbe<TorchPrograms, TorchConsumer, TorchAttacher> {
 public:
     TorchProbe(const config::Config &config, ebpf::Features features, CostTablesPtr costs,
                OverheadLimitsPtr overhead)
-        : config_(config.of<TorchConfig>()),
+        : LibraryProbe("torch", "no library of PyTorch in use yet"),
+          config_(config.of<TorchConfig>()),
           costs_(std::move(costs)),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
@@ -41,14 +40,10 @@ public:
                    },
                .overhead = std::move(overhead)}) {}
 
-    Result<> start() override;
-    discovery::Attacher *attacher() override { return attacher_ ? &*attacher_ : nullptr; }
-    void set_costs(const ebpf::ProbeCosts &costs) override {
-        if (programs_) {
-            programs_->set_costs(costs);
-        }
-    }
-    void drain() override;
+    ~TorchProbe() override { close(); }
+    TorchProbe(const TorchProbe &) = delete;
+    TorchProbe &operator=(const TorchProbe &) = delete;
+
     std::vector<series::FamilySnapshot> report() override { return aggregator_.report(); }
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override {
         return aggregator_.folded();
@@ -58,31 +53,19 @@ public:
                    ? std::vector{allocations_page(name, aggregator_.allocations())}
                    : std::vector<ApiPage>{};
     }
-    [[nodiscard]] Health health() const override;
 
 private:
-    Result<> open();
+    Result<> open() override;
+    [[nodiscard]] Uncounted count_uncounted() const override {
+        return {consumer_->undecodable(), aggregator_.forgotten()};
+    }
 
     TorchConfig config_;
     CostTablesPtr costs_;
     std::chrono::nanoseconds rescan_interval_;
     ebpf::Features features_;
     TorchAggregator aggregator_;
-    AttachedLibraries attached_{"torch", "no library of PyTorch in use yet"};
-    // There while the probe is up; each uses what is above it.
-    std::unique_ptr<TorchPrograms> programs_;
-    std::unique_ptr<TorchConsumer> consumer_;
-    std::optional<TorchAttacher> attacher_;
-    // As of the last drain(), for any thread.
-    std::atomic<std::uint64_t> undecodable_ = 0;
-    std::atomic<std::uint64_t> forgotten_ = 0;
 };
-
-Result<> TorchProbe::start() {
-    const auto opened = open();
-    attached_.started(opened);
-    return opened;
-}
 
 Result<> TorchProbe::open() {
     auto programs = TorchPrograms::load(config_, features_);
@@ -100,24 +83,6 @@ Result<> TorchProbe::open() {
     consumer_ = std::move(*consumer);
     attacher_.emplace(*programs_, attached_, config_.libraries);
     return {};
-}
-
-void TorchProbe::drain() {
-    if (consumer_) {
-        consumer_->drain();
-        undecodable_ = consumer_->undecodable();
-        forgotten_ = aggregator_.forgotten();
-    }
-}
-
-Health TorchProbe::health() const {
-    Health health = attached_.health();
-    health.undecodable = undecodable_;
-    health.forgotten = forgotten_;
-    if (programs_) {
-        add_counts(health, programs_->account_map(), programs_->runs());
-    }
-    return health;
 }
 
 std::unique_ptr<Probe> make_torch(const config::Config &config, const ebpf::Features &features,
