@@ -253,6 +253,7 @@ TEST_CASE("a launch that hangs is shown while another program's launches are cou
                          "cudaLaunchKernel", "wait"},
                         {{"LD_LIBRARY_PATH", directory.path().string()}});
     exporter.wait_until_attached_to((directory / "libcudart.so.12").string());
+    stuck.wait_for_output("waiting 1");
     stuck.signal(SIGUSR1);
     const auto hangs = [&] {
         const HttpAnswer answer = http(exporter.port(), "/api/v1/in_flight?comm=stuck");

@@ -22,6 +22,7 @@ TEST_CASE("a C function of Rust that panics ends as it does untraced", "[kernel]
 )");
     const Process program({standin("unwinds"), "1000"});
     exporter.wait_until_attached_to(standin("libunwinds.so.1"));
+    program.wait_for_output("waiting");
     program.signal(SIGUSR1);
     program.wait_for_output("done, caught 1000, sum 500500");
     const Labels of = {{"comm", "unwinds"}, {"function", "unwinds_call"}};

@@ -1,5 +1,5 @@
-// unwinds TIMES: waits for SIGUSR1, then makes TIMES calls that panic, each before one that
-// returns. Prints "done, caught N", and sleeps until it is killed.
+// unwinds TIMES: prints "waiting", waits for SIGUSR1, then makes TIMES calls that panic, each before
+// one that returns. Prints "done, caught N", and sleeps until it is killed.
 #include <unistd.h>
 
 #include <csignal>
@@ -16,6 +16,8 @@ int main(int argc, char **argv) {
     sigemptyset(&set);
     sigaddset(&set, SIGUSR1);
     sigprocmask(SIG_BLOCK, &set, nullptr);
+    std::puts("waiting");
+    std::fflush(stdout);
     int received = 0;
     sigwait(&set, &received);
     const long times = std::atol(argv[1]);
