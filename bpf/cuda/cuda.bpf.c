@@ -22,6 +22,7 @@
 #include "bpf/cuda/launches.bpf.h"
 #include "bpf/cuda/operations.bpf.h"
 #include "bpf/cuda/profilers.bpf.h"
+#include "bpf/cuda/refusals.bpf.h"
 #include "bpf/cuda/structures.bpf.h"
 #include "bpf/cuda/times.bpf.h"
 #include "bpf/cuda/trace.bpf.h"
@@ -130,6 +131,8 @@ static __always_inline void finish_failed(struct thread *thread, const struct ca
 	}
 	if (tracing)
 		return;
+	if (!is_one_of(profiler_operations, call))
+		note_refused(thread, call);
 	if (is_one_of(memory_operations | graph_operations, call))
 		record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	else if (within_budget(thread))
@@ -143,6 +146,7 @@ static __always_inline void finish_failed(struct thread *thread, const struct ca
 		return;
 	}
 	fill_call(&record->head, thread, call, CUDA_RECORD_FAILED);
+	fill_refused(record, thread, call);
 	SUBMIT(record);
 	ACCOUNT(events, 1);
 }
@@ -224,6 +228,9 @@ static __always_inline void finish_call(struct thread *thread, const struct call
 	case CUDA_ELAPSED:
 		finish_elapsed(thread, call);
 		break;
+	case CUDA_FREE_MEMORY:
+		finish_free_memory(thread, call);
+		break;
 	case CUDA_COPY_3D:
 	case CUDA_COPY_3D_PEER:
 	case CUDA_COPY_DRIVER_2D:
@@ -257,6 +264,8 @@ static __always_inline void end(struct thread *thread, const struct call *call,
 	thread->ended_ns = now_ns;
 	thread->result = PT_REGS_RC(regs);
 	finish(thread, call);
+	if (thread->refused_ns && !thread->result)
+		note_repaired(thread, call);
 	if (!CUDA_LAUNCHES_KERNEL(CUDA_COOKIE_OPERATION(call->function)))
 		note_other_call(thread);
 	if (keep_times)

@@ -122,6 +122,11 @@
 	  ADDRESS(1) | ON_STACK)                                                                   \
 	F(cuLaunchKernelEx, cuLaunchKernelEx, LAUNCH_CONFIG, 0, ADDRESS(2) | SOURCE(1))            \
 	F(cuLaunchKernelEx_ptsz, cuLaunchKernelEx, LAUNCH_CONFIG, 0, ADDRESS(2) | SOURCE(1))       \
+	F(cuMemGetInfo_v2, cuMemGetInfo, FREE_MEMORY, 0, ADDRESS(1) | SOURCE(2))                   \
+	F(cuModuleLoadData, cuModuleLoadData, LOAD, 0, 0)                                          \
+	F(cuModuleLoadDataEx, cuModuleLoadDataEx, LOAD, 0, 0)                                      \
+	F(cuModuleLoadFatBinary, cuModuleLoadFatBinary, LOAD, 0, 0)                                \
+	F(cuLibraryLoadData, cuLibraryLoadData, LOAD, 0, 0)                                        \
 	F(cuModuleUnload, cuModuleUnload, UNLOAD, 0, 0)                                            \
 	F(cuLibraryUnload, cuLibraryUnload, UNLOAD, 0, 0)                                          \
 	F(cuStreamBeginCapture_v2, cuStreamBeginCapture, BEGIN_CAPTURE, 0, STREAM(1))              \

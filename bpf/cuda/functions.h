@@ -48,12 +48,14 @@
 	OPERATION(MAKE_POOL,                                                                       \
 		  STATE)	   /* ADDRESS to put a pool, SOURCE: properties with a location */ \
 	OPERATION(GET_POOL, STATE) /* ADDRESS to put a pool, SOURCE: its device, or a location */  \
-	OPERATION(DESTROY_POOL, STATE)	 /* ADDRESS: pool */                                       \
-	OPERATION(GET_KERNEL, STATE)	 /* ADDRESS to put a handle, SOURCE: what it stands for */ \
-	OPERATION(GET_FUNCTION, STATE)	 /* ADDRESS to put a handle, SOURCE: the kernel's name */  \
-	OPERATION(REGISTER, STATE)	 /* 2: host function, 4: the kernel's name */              \
-	OPERATION(UNLOAD, STATE)	 /* of kernels: their handles may be given again */        \
-	OPERATION(ELAPSED, CALL)	 /* ADDRESS to put a float: milliseconds */                \
+	OPERATION(DESTROY_POOL, STATE) /* ADDRESS: pool */                                         \
+	OPERATION(GET_KERNEL, STATE)   /* ADDRESS to put a handle, SOURCE: what it stands for */   \
+	OPERATION(GET_FUNCTION, STATE) /* ADDRESS to put a handle, SOURCE: the kernel's name */    \
+	OPERATION(REGISTER, STATE)     /* 2: host function, 4: the kernel's name */                \
+	OPERATION(UNLOAD, STATE)       /* of kernels: their handles may be given again */          \
+	OPERATION(ELAPSED, CALL)       /* ADDRESS to put a float: milliseconds */                  \
+	OPERATION(FREE_MEMORY, CALL) /* ADDRESS to put the free bytes, SOURCE: and all of them */  \
+	OPERATION(LOAD, STATE)	     /* of kernels: it can fail for want of memory */              \
 	OPERATION(BEGIN_CAPTURE, GRAPH)	 /* STREAM, ADDRESS: the graph to capture into */          \
 	OPERATION(END_CAPTURE, GRAPH)	 /* STREAM, ADDRESS to put a graph */                      \
 	OPERATION(RECORD_EVENT, EVENT)	 /* ADDRESS: event, STREAM, BYTES: flags */                \

@@ -193,6 +193,7 @@
 	F(cudaEventSynchronize, cudaEventSynchronize, SYNC_EVENT, 0, 0)                            \
 	F(cudaEventElapsedTime, cudaEventElapsedTime, ELAPSED, 0, ADDRESS(1))                      \
 	F(cudaEventElapsedTime_v2, cudaEventElapsedTime, ELAPSED, 0, ADDRESS(1))                   \
+	F(cudaMemGetInfo, cudaMemGetInfo, FREE_MEMORY, 0, ADDRESS(1) | SOURCE(2))                  \
 	F(cudaSetDevice, cudaSetDevice, USE_DEVICE, 0, ADDRESS(1))                                 \
 	F(cudaDeviceReset, cudaDeviceReset, RESET, 0, 0)                                           \
 	F(__cudaGetKernel, __cudaGetKernel, GET_KERNEL, 0, ADDRESS(1) | SOURCE(2))                 \

@@ -218,6 +218,10 @@ class Cuda:
             if not failure.library:
                 self.counter("gpusnoop_cuda_api_errors_total", {"function": failure.function, "error": failure.error},
                              failure.activity, failure.per_step)
+                if failure.error == "cudaErrorMemoryAllocation":
+                    for process in self.work.processes:
+                        self.counter("gpusnoop_cuda_out_of_memory_total", {"gpu": str(process.gpu), "verdict": "own_use"},
+                                     failure.activity, failure.per_step / len(self.work.processes))
 
     def processes(self):
         first, last, restart = self.first, self.last, self.store.restart

@@ -1,11 +1,11 @@
 """CUDA memory: who holds it, who allocates it, and who does not free it."""
 
 from . import tiles
-from .common import (GPUS, GROWTH_COLORS, LOWER_BOUND, MEMORY, NEEDS_DCGM, dashboard, node_columns, pid_column,
+from .common import (ERROR_COLORS, GPUS, GROWTH_COLORS, LOWER_BOUND, MEMORY, NEEDS_DCGM, dashboard, node_columns, pid_column,
                      program_columns, program_variables)
 from .model import Row
 from .panels import EACH_SECOND, Column, stat, table, timeseries
-from .promql import (GPU, NODE, ON_GPU, PROGRAM, PROGRAM_NAME, grown, growth, growth_of_each, lines, own, rate, recorded,
+from .promql import (GPU, NODE, ON_GPU, PROGRAM, PROGRAM_NAME, grown, growth, growth_of_each, happened, lines, own, rate, recorded,
                      top, total, within, zero)
 
 BY_PROCESS = "instance, comm, container_id, pid"
@@ -73,6 +73,12 @@ def _where():
               *within("instance, comm", top(20, f"{unfreed} > 0"),
                       total("instance, comm", grown("cuda_memory_unfreed_at_exit_allocations_total", PROGRAM, GPU))),
               width=24, height=6, sort="bytes", nothing="no program left memory unfreed"),
+        table("Out of memory", "Programs that were refused GPU memory in this range, and did not get it within a second. Verdict: "
+              "who held the memory. gpusnoop_exporter why --oom on the node has the details.",
+              [*node_columns(), *program_columns(), Column("gpu", "GPU"), Column("verdict", "verdict"),
+               Column("Value", "times", "short", colors=ERROR_COLORS)],
+              top(50, happened("instance, comm, gpu, verdict", "cuda_out_of_memory_total", PROGRAM, GPU)),
+              width=24, height=6, nothing="no program ran out of memory"),
     )
 
 

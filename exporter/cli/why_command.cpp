@@ -21,6 +21,9 @@ const CLI::App *add_why(CLI::App &command, why::Options &options) {
     why->add_option("--comm", options.comm, "Only programs whose name or script matches this glob.")
         ->excludes(pid);
     add_look_duration(*why, options.duration);
+    why->add_flag(
+        "--oom", options.oom,
+        "Instead, explain the last times that programs ran out of GPU memory: who held it.");
     why->add_option_function<std::string>(
            "--format", [&options](const std::string &format) { options.json = format == "json"; },
            "Output format: text, or json (one object).")

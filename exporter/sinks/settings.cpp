@@ -78,7 +78,10 @@ std::optional<TargetType> read_type(Section &section) {
 }
 
 constexpr std::pair<std::string_view, Events> events_names[] = {
-    {"slow", Events::slow}, {"all", Events::all}, {"launch_gaps", Events::launch_gaps}};
+    {"slow", Events::slow},
+    {"all", Events::all},
+    {"launch_gaps", Events::launch_gaps},
+    {"out_of_memory", Events::out_of_memory}};
 
 // One word, or a list of them.
 void read_events(Section &section, std::set<Events> &events) {
@@ -92,8 +95,8 @@ void read_events(Section &section, std::set<Events> &events) {
     }
     std::vector<Value> items = {*value};
     if (value->node().IsSequence()) {
-        auto list = value->list("slow, all or launch_gaps, or a list of them", "kinds of events", 1,
-                                std::size(events_names));
+        auto list = value->list("slow, all, launch_gaps or out_of_memory, or a list of them",
+                                "kinds of events", 1, std::size(events_names));
         if (!list) {
             return;
         }

@@ -13,9 +13,10 @@
 namespace gpusnoop::sinks {
 
 enum class Events : std::uint8_t {
-    slow,         // slow calls, with their details
-    all,          // each call of a traced function
-    launch_gaps,  // launch gaps that are explained
+    slow,           // slow calls, with their details
+    all,            // each call of a traced function
+    launch_gaps,    // launch gaps that are explained
+    out_of_memory,  // programs that were refused GPU memory
 };
 
 struct SinkConfig {

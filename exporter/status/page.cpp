@@ -27,6 +27,7 @@ std::string links(const Facts &facts) {
            link("/api/v1/allocations?format=folded", "Allocations (folded stacks)") +
            link("/api/v1/functions", "Functions (JSON)") +
            link("/api/v1/in_flight", "Calls in flight (JSON)") +
+           link("/api/v1/out_of_memory", "Out of memory (JSON)") +
            link("/api/v1/slow_calls", "Slow calls (JSON)") + link("/api/v1/xids", "Xids (JSON)") +
            link("/api/v1/exits", "Ends of processes (JSON)") +
            link("/api/v1/threads", "Launching threads (JSON)") +
@@ -91,8 +92,9 @@ std::string page(const Facts &facts, std::optional<std::uint32_t> refresh_second
             probes_section(facts);
     } else {
         html += in_flight_section(facts) + probes_section(facts) + processes_section(facts) +
-                profiles_section(facts) + allocations_section(facts) + slow_calls_section(facts) +
-                xids_section(facts) + libraries_section(facts);
+                profiles_section(facts) + allocations_section(facts) +
+                out_of_memory_section(facts) + slow_calls_section(facts) + xids_section(facts) +
+                libraries_section(facts);
     }
     return html + "</main>\n</body>\n</html>\n";
 }

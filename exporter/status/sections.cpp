@@ -187,7 +187,6 @@ std::string probes_section(const Facts &facts) {
            ". The others: since the start.</p>\n";
 }
 
-// In the place of what the probe would show.
 std::string not_known(const Facts &facts, std::string_view probe) {
     const auto its = std::ranges::find(facts.probes, probe, &ProbeFacts::name);
     const bool is_off = its != facts.probes.end() && its->state == probes::ProbeState::disabled;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "exporter/status/facts.h"
 
@@ -10,6 +11,9 @@ namespace gpusnoop::status {
 // The problems, or a sentence that there are none.
 [[nodiscard]] std::string notes(const Facts &facts);
 
+// In the place of what the probe would show.
+[[nodiscard]] std::string not_known(const Facts &facts, std::string_view probe);
+
 // Each has its heading, and a sentence if it has no items.
 [[nodiscard]] std::string in_flight_section(const Facts &facts);
 [[nodiscard]] std::string probes_section(const Facts &facts);
@@ -17,6 +21,7 @@ namespace gpusnoop::status {
 // Nothing for who may take none.
 [[nodiscard]] std::string profiles_section(const Facts &facts);
 [[nodiscard]] std::string allocations_section(const Facts &facts);
+[[nodiscard]] std::string out_of_memory_section(const Facts &facts);
 [[nodiscard]] std::string slow_calls_section(const Facts &facts);
 [[nodiscard]] std::string xids_section(const Facts &facts);
 [[nodiscard]] std::string libraries_section(const Facts &facts);

@@ -117,8 +117,8 @@ void check_rules_run(const e2e::Prometheus &prometheus) {
 }  // namespace
 
 TEST_CASE(
-    "a leak, idle memory, slow calls, a call that hangs and a dead exporter become messages, and "
-    "their end too",
+    "a leak, idle memory, refused memory, slow calls, a call that hangs and a dead exporter become "
+    "messages, and their end too",
     "[e2e][long][beside]") {
     require_bpf();
     e2e::require_prometheus();
@@ -179,6 +179,29 @@ TEST_CASE(
     CHECK(idle_alert.annotations.at("description").find("holds 3GiB of GPU") != std::string::npos);
     notebook.reset();
     (void)wait_for("resolved", idle);
+
+    // Refused memory, and ended: with who held it.
+    auto victim = std::make_unique<Process>(
+        std::vector<std::string>{standin("steps"), "name", "victim", "allocate", "1", "250000000",
+                                 "info", "wait", "refuse", "200000000", "wait"},
+        Process::Environment{{"STANDIN_MEMORY_LIMIT", "300000000"}});
+    victim->wait_for_output("waiting 1");
+    const auto scraped = [&](const std::string &family) {
+        eventually("Prometheus to have " + family,
+                   [&] { return !prometheus.query(family + "{comm=\"victim\"}").empty(); });
+    };
+    scraped("gpusnoop_process_info");
+    victim->signal(SIGUSR1);
+    scraped("gpusnoop_cuda_out_of_memory_total");
+    victim.reset();
+    const Labels out_of_memory = {{"alertname", "GpusnoopCudaOutOfMemory"}, {"comm", "victim"}};
+    const e2e::Notified refused_alert = wait_for("firing", out_of_memory);
+    CHECK(refused_alert.receiver == "owners");
+    CHECK(refused_alert.labels.at("verdict") == "own_use");
+    check_annotations(refused_alert);
+    CHECK(refused_alert.annotations.at("description").find("The program itself held most") !=
+          std::string::npos);
+    (void)wait_for("resolved", out_of_memory);
 
     const Process hanging({standin("hangs"), "--threads", "1", "--name", "stuck"});
     hanging.wait_for_output("hanging");

@@ -16,7 +16,6 @@
     X(cudaEventDestroy)                    \
     X(cudaGetDeviceCount)                  \
     X(cudaGetDevice)                       \
-    X(cudaMemGetInfo)                      \
     X(cudaRuntimeGetVersion)               \
     X(cudaDriverGetVersion)                \
     X(cudaGetLastError)                    \
@@ -36,11 +35,8 @@
     X(cuStreamCreate)                     \
     X(cuEventCreate)                      \
     X(cuEventDestroy_v2)                  \
-    X(cuMemGetInfo_v2)                    \
     X(cuMemAddressReserve)                \
     X(cuMemAddressFree)                   \
     X(cuMemSetAccess)                     \
-    X(cuModuleLoadData)                   \
-    X(cuLibraryLoadData)                  \
     X(cuGetErrorName)                     \
     X(cuGetProcAddress_v2)

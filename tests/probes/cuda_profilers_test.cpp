@@ -142,6 +142,13 @@ TEST_CASE("a process has a profiler from its call of CUPTI on, until it leaves",
         CHECK(exporter.scrape().sum("gpusnoop_cuda_memory_allocations_total",
                                     {{"comm", "injected"}}) == 4);
     }
+    SECTION("whose call fails in the middle of a free, which is counted with its bytes") {
+        const Profiled one({"name", "frees", "unsubscribe_in_free", "wait"});
+        REQUIRE(one.says("calls=1 refused=0 invalid=1"));
+        const Page page = exporter.wait_for("gpusnoop_cuda_memory_freed_bytes_total",
+                                            {{"comm", "frees"}, {"memory_kind", "device"}}, 4096);
+        CHECK(errors(page, "frees", "cuptiUnsubscribe", "CUPTI_ERROR_INVALID_PARAMETER") == 1);
+    }
     SECTION("that dies inside its call, which is counted") {
         Process crashes({standin("profiled"), "name", "crashes", "crash"});
         CHECK(crashes.wait() != 0);

@@ -4,9 +4,11 @@
 #include <memory>
 #include <thread>
 
+#include "exporter/base/glob.h"
 #include "exporter/base/text.h"
 #include "exporter/cli/top/ask.h"
 #include "exporter/cli/top/client.h"
+#include "exporter/cli/why/oom.h"
 #include "exporter/cli/why/report.h"
 
 namespace gpusnoop::why {
@@ -43,12 +45,48 @@ Result<> nothing_matches(const Options &options) {
                 (options.pid ? "this id" : "such a name or script"));
 }
 
+Result<> write_out(const std::string &text) {
+    std::fputs(text.c_str(), stdout);
+    return std::fflush(stdout) == 0 ? Result<>() : fail_errno("write the report");
+}
+
+// The document, as it is or in sentences. That nothing ran out of memory is an answer, too.
+Result<> explain_oom(top::Client &client, const Options &options) {
+    const std::string target =
+        std::string(oom_path) + (options.pid ? "?pid=" + std::to_string(*options.pid) : "");
+    const auto answer = top::ask(client, target, options.address);
+    if (!answer) {
+        return tl::unexpected(answer.error());
+    }
+    if (const auto usable = top::check(*answer, oom_path, options.address); !usable) {
+        return usable;
+    }
+    if (options.json) {
+        return write_out(answer->body);
+    }
+    const auto report = oom_text(answer->body, [&](const processes::ProcessNames &names) {
+        return matches_glob(options.comm, names.comm) || matches_glob(options.comm, names.script);
+    });
+    if (!report) {
+        return fail_in(options.address.text(), report.error());
+    }
+    const bool is_of_all = !options.pid && options.comm == "*";
+    return write_out(report->has_any ? report->text
+                     : is_of_all
+                         ? "No program has run out of GPU memory since the exporter started.\n"
+                         : "No matching program has run out of GPU memory since the exporter "
+                           "started.\n");
+}
+
 }  // namespace
 
 Result<> run(const Options &options) {
     const auto client = top::Client::make(options.address, options.access);
     if (!client) {
         return tl::unexpected(client.error());
+    }
+    if (options.oom) {
+        return explain_oom(**client, options);
     }
     const auto before = ask(**client, options);
     if (!before) {

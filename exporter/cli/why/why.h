@@ -20,9 +20,11 @@ struct Options {
     std::optional<std::uint32_t> pid;
     std::string comm = "*";  // a glob, of names and scripts
     bool json = false;
+    bool oom = false;  // instead, who held the memory when programs ran out of it
 };
 
-// Asks the exporter twice, so long apart, and writes to stdout. Errors are sentences.
+// Asks the exporter twice, so long apart (with `oom`, once), and writes to stdout. Errors are
+// sentences.
 Result<> run(const Options &options);
 
 }  // namespace gpusnoop::why

@@ -43,6 +43,7 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
                      CudaGraphs::started(process);
                      CudaEvents::started(process);
                      CudaErrors::started(process);
+                     CudaOutOfMemory::started(process);
                  }),
       memory_(families_, processes_.table(), callbacks_, settings_.started),
       copies_(families_),
@@ -50,6 +51,11 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
       graphs_(families_),
       events_(families_),
       errors_(families_),
+      out_of_memory_(
+          families_, processes_.table(), settings_.gpus,
+          {.use_site = [this](Process &process,
+                              const Site &site) { memory_.use_site(process, site); },
+           .on_event = [this](const OutOfMemory &event) { callbacks_.out_of_memory(event); }}),
       overhead_(make_overhead_family(families_), "cuda", callbacks_.overhead),
       reconciler_(memory_, processes_.table(), callbacks_) {}
 
@@ -98,6 +104,8 @@ bool CudaAggregator::take_allocations_record(std::span<const std::byte> bytes) {
             return take_change(bytes);
         case CUDA_RECORD_FAILED:
             return take_failed(bytes);
+        case CUDA_RECORD_REPAIRED:
+            return keep<cuda_repaired_record>(bytes);
         default:
             return false;
     }
@@ -117,6 +125,8 @@ bool CudaAggregator::take_calls_record(std::span<const std::byte> bytes) {
             return hand_to(copies_, &CudaCopies::on_wait, bytes);
         case CUDA_RECORD_ELAPSED:
             return hand_to(events_, &CudaEvents::on_elapsed, bytes);
+        case CUDA_RECORD_FREE_MEMORY:
+            return keep<cuda_free_memory_record>(bytes);
         case CUDA_RECORD_FAILED:
             return take_failed(bytes);
         case CUDA_RECORD_UNRETURNED:
@@ -149,6 +159,9 @@ bool CudaAggregator::take_failed(std::span<const std::byte> bytes) {
     if (record && CudaErrors::shows(record->head)) {
         errors_.count(processes_.of(record->head), record->head);
     }
+    if (record && record->head.result == CUDA_OUT_OF_MEMORY) {
+        pending_.add(*record);
+    }
     return record.has_value();
 }
 
@@ -167,6 +180,14 @@ void CudaAggregator::apply_until(nanoseconds until) {
     launches_.count_named();
     for (const OrderedEvent &event : pending_.take_until(until)) {
         std::visit([this](const auto &record) { apply(record); }, event);
+    }
+    out_of_memory_.settle(until);
+}
+
+void CudaAggregator::on_torch(const TorchRefusal &refusal) {
+    const Process *const running = processes_.running(refusal.pid);
+    if (running != nullptr) {
+        out_of_memory_.on_torch(*processes_.table().find(running->key), refusal);
     }
 }
 
@@ -274,9 +295,10 @@ void CudaAggregator::reconcile(const LiveTable &table) {
 void CudaAggregator::tidy(nanoseconds now) {
     memory_.tidy(now);
     launches_.tidy(now);  // before a process leaves
+    out_of_memory_.tidy(now);
     processes_.table().forget_if([](const Process &process) {
         return process.ended && MemoryAccounting::is_done_with(process) &&
-               CudaLaunches::is_done_with(process);
+               CudaLaunches::is_done_with(process) && CudaOutOfMemory::is_done_with(process);
     });
     pending_.release_room();
     (void)processes_.table().expire(now);

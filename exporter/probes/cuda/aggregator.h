@@ -23,10 +23,12 @@
 #include "exporter/probes/cuda/memory/accounting.h"
 #include "exporter/probes/cuda/memory/reconcile.h"
 #include "exporter/probes/cuda/memory/summary.h"
+#include "exporter/probes/cuda/out_of_memory/out_of_memory.h"
 #include "exporter/probes/cuda/pending_events.h"
 #include "exporter/probes/cuda/processes.h"
 #include "exporter/probes/frame/open_calls.h"
 #include "exporter/probes/frame/overhead.h"
+#include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
@@ -126,6 +128,11 @@ public:
     }
     // Label sets folded so far, by family.
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
+    // PyTorch's allocator of a running process has refused memory.
+    void on_torch(const TorchRefusal &refusal);
+    [[nodiscard]] const OutOfMemoryHistory &out_of_memory() const {
+        return out_of_memory_.history();
+    }
     // Records of an unknown type or of the wrong size.
     [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
     // Data of a process's memory that was forgotten for lack of room.
@@ -147,12 +154,23 @@ private:
 
     template <typename Record>
     void apply(const Record &record) {
-        memory_.apply(processes_.of(record.head), record);
+        Process &process = processes_.of(record.head);
+        memory_.apply(process, record);
+        CudaOutOfMemory::memory_changed(process, record);
     }
     void apply(const cuda_copy_record &record);
     void apply(const cuda_change_record &record);
     void apply(const cuda_graph_record &record);
     void apply(const cuda_exit_record &record);
+    void apply(const cuda_failed_record &record) {
+        out_of_memory_.apply(processes_.of(record.head), record);
+    }
+    void apply(const cuda_repaired_record &record) {
+        out_of_memory_.apply(processes_.of(record.head), record);
+    }
+    void apply(const cuda_free_memory_record &record) {
+        out_of_memory_.apply(processes_.of(record.head), record);
+    }
     void leave_out_earlier_cost(Process &process, std::uint64_t cost_ns);
     void end(Process &process, std::chrono::nanoseconds at, bool is_incomplete);
 
@@ -167,6 +185,7 @@ private:
     CudaGraphs graphs_;
     CudaEvents events_;
     CudaErrors errors_;
+    CudaOutOfMemory out_of_memory_;
     Overhead overhead_;
     Reconciler reconciler_;
     PendingEvents pending_;

@@ -18,6 +18,7 @@
 
 namespace gpusnoop::probes {
 
+struct OutOfMemory;
 struct Process;
 
 // All called from the aggregating thread.
@@ -55,6 +56,8 @@ struct CudaCallbacks {
     // Ends mappings of memory with a handle that a cuMemUnmap left to the exporter. Memory that is
     // freed by this comes as records.
     std::function<void(std::span<const LiveEntry>)> end_mappings = [](auto) {};
+    // A process was refused GPU memory.
+    std::function<void(const OutOfMemory &)> out_of_memory = [](const auto &) {};
     // A process has ended, and what it had not freed is counted.
     std::function<void(const GpuProcessEnd &)> left_unfreed = [](const auto &) {};
 };

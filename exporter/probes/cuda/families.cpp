@@ -160,6 +160,15 @@ ErrorFamilies make_error_families(series::FamilySet &set) {
     };
 }
 
+series::Family &make_out_of_memory_family(series::FamilySet &set) {
+    return set.counter(
+        "cuda_out_of_memory_total",
+        "Times that a process was refused GPU memory and did not get it within a second, by who "
+        "holds the memory: the process itself (own_use), others (neighbor), no traced process "
+        "(not_accounted_for), or other causes. Refusals that follow each other count once.",
+        {gpu, {"verdict", true}});
+}
+
 void make_cuda_families(series::FamilySet &set) {
     (void)make_memory_families(set);
     (void)make_copy_families(set);
@@ -167,6 +176,7 @@ void make_cuda_families(series::FamilySet &set) {
     (void)make_graph_families(set);
     (void)make_event_families(set);
     (void)make_error_families(set);
+    (void)make_out_of_memory_family(set);
     (void)make_overhead_family(set);
 }
 

@@ -59,6 +59,7 @@ LaunchFamilies make_launch_families(series::FamilySet &set);
 GraphFamilies make_graph_families(series::FamilySet &set);
 EventFamilies make_event_families(series::FamilySet &set);
 ErrorFamilies make_error_families(series::FamilySet &set);
+series::Family &make_out_of_memory_family(series::FamilySet &set);
 // All of these, in the order of the page.
 void make_cuda_families(series::FamilySet &set);
 

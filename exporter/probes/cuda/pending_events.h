@@ -10,10 +10,12 @@
 namespace gpusnoop::probes {
 
 // The events whose order matters: allocations and frees, the ends of processes, copies whose
-// direction depends on the allocations at that moment, and what graphs hold when they are launched.
+// direction depends on the allocations at that moment, what graphs hold when they are launched, and
+// refusals of memory, which are explained by what is allocated.
 using OrderedEvent =
     std::variant<cuda_allocation_record, cuda_mapping_record, cuda_reset_record, cuda_copy_record,
-                 cuda_exit_record, cuda_change_record, cuda_graph_record>;
+                 cuda_exit_record, cuda_change_record, cuda_graph_record, cuda_failed_record,
+                 cuda_repaired_record, cuda_free_memory_record>;
 
 // Events come in any order and leave in the order in which their calls ended.
 class PendingEvents {

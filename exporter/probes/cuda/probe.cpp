@@ -15,19 +15,19 @@
 #include "exporter/probes/cuda/families.h"
 #include "exporter/probes/cuda/functions.h"
 #include "exporter/probes/cuda/governor/governor.h"
+#include "exporter/probes/cuda/out_of_memory/report.h"
 #include "exporter/probes/cuda/pins.h"
 #include "exporter/probes/cuda/programs.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/cuda/trace/trace.h"
 #include "exporter/probes/frame/allocations_api.h"
 #include "exporter/probes/frame/budget.h"
-#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/in_flight_settings.h"
 #include "exporter/probes/frame/library_probe.h"
 #include "exporter/probes/frame/open_call_reader.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/sandbox_warnings.h"
-#include "exporter/sinks/settings.h"
+#include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
@@ -41,27 +41,17 @@ constexpr std::chrono::milliseconds patience_with_gpus{50};
 // The child that reads of them ends after that time.
 constexpr std::chrono::seconds unused_reader{10};
 
-CudaConfig config_of(const config::Config &config, const TargetProcesses &targets) {
-    auto cuda = config.of<CudaConfig>();
-    cuda.follow = targets.follows_gpu_processes();
-    cuda.keep_times = cuda.follow && config.of<HostTimeConfig>().enabled;
-    cuda.gap_min = config.of<HostTimeConfig>().gap_min;
-    cuda.send_gaps = config.of<HostTimeConfig>().keep_gaps > 0 ||
-                     sinks::want(config.of<sinks::SinkConfigs>(), sinks::Events::launch_gaps);
-    cuda.unreturned_after = config.of<InFlightConfig>().unreturned_after();
-    return cuda;
-}
-
 class CudaProbe final : public LibraryProbe<CudaPrograms, CudaConsumer, CudaAttacher> {
 public:
-    CudaProbe(const config::Config &config, ebpf::Features features, TargetProcessesPtr targets,
-              CostTablesPtr costs, OverheadLimitsPtr overhead)
+    CudaProbe(const config::Config &config, ebpf::Features features, const Shared &shared)
         : LibraryProbe("cuda", "no CUDA library in use yet"),
-          config_(config_of(config, *targets)),
+          config_(config_for_probes(config, shared.targets->follows_gpu_processes())),
           shows_scripts_(config.labels.script),
-          targets_(std::move(targets)),
-          costs_(std::move(costs)),
-          overhead_(std::move(overhead)),
+          targets_(shared.targets),
+          costs_(shared.costs),
+          overhead_(shared.overhead),
+          torch_refusals_(shared.torch_refusals),
+          out_of_memory_(shared.sinks),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
           gpus_(discovery::read_gpus(config.discovery.nvidia_proc_path), patience_with_gpus),
@@ -90,13 +80,18 @@ public:
         return aggregator_.folded();
     }
     [[nodiscard]] std::vector<ApiPage> api_pages(std::string_view name) override {
-        return consumer_ && name == cuda_allocations_page_name
-                   ? std::vector{allocations_page(name, aggregator_.allocations())}
-                   : std::vector<ApiPage>{};
+        if (consumer_ && name == cuda_allocations_page_name) {
+            return {allocations_page(name, aggregator_.allocations())};
+        }
+        if (consumer_ && name == out_of_memory_page_name) {
+            return {out_of_memory_page(aggregator_.out_of_memory().list())};
+        }
+        return {};
     }
     void add_to(Overview &overview) const override {
         if (consumer_) {
             overview.memory = aggregator_.overview();
+            overview.out_of_memory = aggregator_.out_of_memory().overview();
         }
     }
     [[nodiscard]] bool follows_calls() const override { return true; }
@@ -119,6 +114,11 @@ private:
     CudaCallbacks callbacks();
     Result<> open() override;
     void before_drain() override;
+    void after_drain() override {
+        for (const TorchRefusal &refusal : torch_refusals_->take()) {
+            aggregator_.on_torch(refusal);  // after the failed calls before it
+        }
+    }
     [[nodiscard]] Uncounted count_uncounted() const override {
         return {aggregator_.undecodable(), aggregator_.forgotten()};
     }
@@ -141,6 +141,8 @@ private:
     TargetProcessesPtr targets_;
     CostTablesPtr costs_;  // of the other probes on functions
     OverheadLimitsPtr overhead_;
+    TorchRefusalsPtr torch_refusals_;
+    OutOfMemoryReporter out_of_memory_;
     nanoseconds rescan_interval_;
     ebpf::Features features_;
     discovery::GpuLookup gpus_;
@@ -228,6 +230,7 @@ CudaCallbacks CudaProbe::callbacks() {
             },
         .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
         .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
+        .out_of_memory = [this](const auto &event) { out_of_memory_.report(event); },
         .left_unfreed = [this](const auto &end) { targets_->gpu_process_ended(end); }};
 }
 
@@ -314,10 +317,8 @@ void CudaProbe::before_drain() {
 
 std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Features &features,
                                  const Shared &shared) {
-    return config.of<CudaConfig>().enabled
-               ? std::make_unique<CudaProbe>(config, features, shared.targets, shared.costs,
-                                             shared.overhead)
-               : nullptr;
+    return config.of<CudaConfig>().enabled ? std::make_unique<CudaProbe>(config, features, shared)
+                                           : nullptr;
 }
 
 // Even with the smallest settings, the programs enter GPU processes at their first call.
@@ -341,7 +342,7 @@ std::vector<series::FamilySet> declare_cuda_families() {
     return sets;
 }
 
-constexpr std::string_view cuda_pages[] = {cuda_allocations_page_name};
+constexpr std::string_view cuda_pages[] = {cuda_allocations_page_name, out_of_memory_page_name};
 
 }  // namespace
 

@@ -33,9 +33,10 @@ enum class Part : std::uint8_t {
     graphs,
     copies,
     events,
-    errors
+    errors,
+    out_of_memory
 };
-inline constexpr std::size_t part_count = 8;
+inline constexpr std::size_t part_count = 9;
 
 struct PartState {
     PartState() = default;

@@ -5,7 +5,10 @@
 #include <utility>
 
 #include "exporter/config/reader.h"
+#include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/frame/in_flight_settings.h"
 #include "exporter/probes/frame/max_overhead.h"
+#include "exporter/sinks/settings.h"
 
 namespace gpusnoop::probes {
 
@@ -33,6 +36,18 @@ void read_cuda(config::Section cuda, config::Config &config) {
     cuda.finish();
     config.set(MaxOverhead{value.max_overhead});
     config.set(std::move(value));
+}
+
+CudaConfig config_for_probes(const config::Config &config, bool follows_gpu_processes) {
+    auto cuda = config.of<CudaConfig>();
+    const auto &host_time = config.of<HostTimeConfig>();
+    cuda.follow = follows_gpu_processes;
+    cuda.keep_times = cuda.follow && host_time.enabled;
+    cuda.gap_min = host_time.gap_min;
+    cuda.send_gaps = host_time.keep_gaps > 0 ||
+                     sinks::want(config.of<sinks::SinkConfigs>(), sinks::Events::launch_gaps);
+    cuda.unreturned_after = config.of<InFlightConfig>().unreturned_after();
+    return cuda;
 }
 
 bool is_supervised() {

@@ -61,6 +61,10 @@ struct CudaConfig {
 
 void read_cuda(config::Section cuda, config::Config &config);
 
+// With what the other probes and the sinks want of this one.
+[[nodiscard]] CudaConfig config_for_probes(const config::Config &config,
+                                           bool follows_gpu_processes);
+
 // Whether something restarts an exporter that ends by itself or is killed: then a successor takes
 // its pins over. (The variable GPUSNOOP_SUPERVISED, which the unit, the chart and compose set.)
 [[nodiscard]] bool is_supervised();

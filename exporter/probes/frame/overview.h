@@ -24,6 +24,7 @@ inline constexpr std::size_t max_overview_sites = 15;
 inline constexpr std::size_t max_overview_slow_calls = 10;
 inline constexpr std::size_t max_overview_in_flight = 20;
 inline constexpr std::size_t max_overview_xids = 10;
+inline constexpr std::size_t max_overview_out_of_memory = 10;
 inline constexpr std::size_t max_limit_bytes = 320;
 
 // Texts in these are valid UTF-8 and not long.
@@ -99,11 +100,29 @@ struct XidsOverview {
     std::uint64_t count = 0;        // of all since the start
 };
 
+// A program was refused GPU memory.
+struct OutOfMemoryEventOverview {
+    std::chrono::nanoseconds at{};  // CLOCK_REALTIME
+    std::uint64_t count = 1;        // refusals that followed each other
+    std::uint32_t pid = 0;
+    processes::ProcessNames names;
+    std::string gpu;                         // as the label `gpu`
+    std::optional<std::uint64_t> requested;  // nothing: the call was no allocation
+    std::string verdict;                     // as the label `verdict`
+    std::string sentence;                    // who holds the memory
+};
+
+struct OutOfMemoryOverview {
+    std::vector<OutOfMemoryEventOverview> last;  // the newest first
+    std::uint64_t count = 0;                     // of all since the start
+};
+
 struct Overview {
-    std::optional<MemoryOverview> memory;         // none: no probe knows
-    std::optional<SlowCallsOverview> slow_calls;  // the same
-    std::optional<InFlightOverview> in_flight;    // the same
-    std::optional<XidsOverview> xids;             // the same
+    std::optional<MemoryOverview> memory;              // none: no probe knows
+    std::optional<SlowCallsOverview> slow_calls;       // the same
+    std::optional<InFlightOverview> in_flight;         // the same
+    std::optional<XidsOverview> xids;                  // the same
+    std::optional<OutOfMemoryOverview> out_of_memory;  // the same
 };
 
 }  // namespace gpusnoop::probes

@@ -75,6 +75,7 @@ void TorchAggregator::on_usage(TorchProcess &process, TorchProcess::Device &devi
     }
     if (record.head.type == TORCH_OUT_OF_MEMORY) {
         count(process, device.name, of_.out_of_memory, device.out_of_memory, 1);
+        refused(process, record);
     } else if (record.bytes > 0) {
         allocated(process, device, record);
     } else if (record.bytes < 0) {
@@ -84,6 +85,19 @@ void TorchAggregator::on_usage(TorchProcess &process, TorchProcess::Device &devi
         } else {
             freed_unknown(process, device);
         }
+    }
+}
+
+// Of CUDA: other devices' memory is not known.
+void TorchAggregator::refused(const TorchProcess &process, const torch_record &record) const {
+    constexpr std::int8_t cuda_type = 1;
+    if (record.device_type == cuda_type && record.bytes > 0) {
+        settings_.refused({.pid = process.key.tgid,
+                           .at_ns = record.head.at_ns,
+                           .device = std::max<std::int8_t>(record.device, 0),
+                           .bytes = static_cast<std::uint64_t>(record.bytes),
+                           .allocated = record.allocated,
+                           .reserved = record.reserved});
     }
 }
 

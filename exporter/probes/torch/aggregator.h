@@ -17,6 +17,7 @@
 #include "exporter/probes/frame/counting_aggregator.h"
 #include "exporter/probes/frame/overhead.h"
 #include "exporter/probes/frame/process_allocations.h"
+#include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/probes/torch/blocks.h"
 #include "exporter/probes/torch/devices.h"
 #include "exporter/probes/torch/families.h"
@@ -56,6 +57,7 @@ struct TorchSettings {
     std::function<void(std::uint64_t ticket, const TorchProcess &, const Site &)> ask_for_site =
         [](auto, const auto &, const auto &) {};
     std::function<void(std::int32_t stack)> forget_stack = [](auto) {};
+    std::function<void(const TorchRefusal &)> refused = [](const auto &) {};
     CostOf cost_of = [](const auto &) { return 0; };
     OverheadLimitsPtr overhead{};
 };
@@ -78,6 +80,7 @@ public:
 
 private:
     void on_usage(TorchProcess &process, TorchProcess::Device &device, const torch_record &record);
+    void refused(const TorchProcess &process, const torch_record &record) const;
     void allocated(TorchProcess &process, TorchProcess::Device &device, const torch_record &record);
     // Takes the room, too.
     [[nodiscard]] bool find_room_for_block(TorchProcess &process);

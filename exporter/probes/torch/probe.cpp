@@ -18,11 +18,10 @@ namespace {
 
 class TorchProbe final : public LibraryProbe<TorchPrograms, TorchConsumer, TorchAttacher> {
 public:
-    TorchProbe(const config::Config &config, ebpf::Features features, CostTablesPtr costs,
-               OverheadLimitsPtr overhead)
+    TorchProbe(const config::Config &config, ebpf::Features features, const Shared &shared)
         : LibraryProbe("torch", "no library of PyTorch in use yet"),
           config_(config.of<TorchConfig>()),
-          costs_(std::move(costs)),
+          costs_(shared.costs),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
           aggregator_(
@@ -34,11 +33,13 @@ public:
                        consumer_->ask_for_site(ticket, process, site);
                    },
                .forget_stack = [this](std::int32_t stack) { consumer_->forget_stack(stack); },
+               .refused = [refusals = shared.torch_refusals](
+                              const auto &refusal) { refusals->add(refusal); },
                .cost_of =
                    [this](const ProcessKey &process) {
                        return cost_in<process_entry>(programs_->processes_map(), process);
                    },
-               .overhead = std::move(overhead)}) {}
+               .overhead = shared.overhead}) {}
 
     ~TorchProbe() override { close(); }
     TorchProbe(const TorchProbe &) = delete;
@@ -87,9 +88,8 @@ Result<> TorchProbe::open() {
 
 std::unique_ptr<Probe> make_torch(const config::Config &config, const ebpf::Features &features,
                                   const Shared &shared) {
-    return config.of<TorchConfig>().enabled
-               ? std::make_unique<TorchProbe>(config, features, shared.costs, shared.overhead)
-               : nullptr;
+    return config.of<TorchConfig>().enabled ? std::make_unique<TorchProbe>(config, features, shared)
+                                            : nullptr;
 }
 
 std::vector<series::FamilySet> declare_torch_families() {

@@ -7,6 +7,7 @@
 //   subscribe_v2      the newer function
 //   subscribe_inside  cuptiSubscribe in the middle of a CUDA call, where injected profilers start
 //   unsubscribe_inside, finalize_inside
+//   unsubscribe_in_free  the same, in the middle of a cudaFree
 //   crash             dies inside cuptiSubscribe, which cannot write its result
 //   churn THREADS N   each of the threads subscribes and unsubscribes N times
 //   exec              becomes this program again, by exec, which does the rest of the steps
@@ -59,7 +60,7 @@ public:
 private:
     bool run(const std::string &step) {
         if (step == "allocate") {
-            allocate();
+            (void)allocate();
         } else if (step == "subscribe") {
             (void)cuptiSubscribe(&subscriber_, nullptr, nullptr);
         } else if (step == "subscribe_v2") {
@@ -72,15 +73,23 @@ private:
             (void)cuptiFinalize();
         } else if (step == "wait") {
             wait();
-        } else if (step.ends_with("_inside")) {
-            inside_ = step.substr(0, step.size() - std::string("_inside").size());
-            standin_set_hook(
-                [](const char *, void *self) { static_cast<Profiled *>(self)->in_call(); }, this);
-            allocate();
-            standin_set_hook(nullptr, nullptr);
         } else {
+            return run_inside(step, "_inside", [] { (void)allocate(); }) ||
+                   run_inside(step, "_in_free", [memory = allocate()] { (void)cudaFree(memory); });
+        }
+        return true;
+    }
+    // In the middle of a CUDA call.
+    template <typename Call>
+    bool run_inside(const std::string &step, const std::string &suffix, Call &&call) {
+        if (!step.ends_with(suffix)) {
             return false;
         }
+        inside_ = step.substr(0, step.size() - suffix.size());
+        standin_set_hook([](const char *, void *self) { static_cast<Profiled *>(self)->in_call(); },
+                         this);
+        call();
+        standin_set_hook(nullptr, nullptr);
         return true;
     }
     // The runtime's call and the driver's call inside it both have a middle.
@@ -90,12 +99,13 @@ private:
             run(step);
         }
     }
-    static void allocate() {
+    static void *allocate() {
         void *memory = nullptr;
         if (cudaMalloc(&memory, 4096) != standin::kSuccess) {
             std::fprintf(stderr, "profiled: no memory\n");
             std::exit(1);
         }
+        return memory;
     }
     static void churn(int threads, int times) {
         std::vector<std::jthread> all;

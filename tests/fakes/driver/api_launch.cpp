@@ -118,6 +118,12 @@ STANDIN_DEFINE_BOTH(cuLaunchKernelEx, _ptsz,
                     launch_call(self, config, function))
 STANDIN_DEFINE(cuModuleLoadData, (Module * module, const void *image),
                call(self, [&](const Call &) { return load(module, image, true); }))
+STANDIN_DEFINE(cuModuleLoadDataEx,
+               (Module * module, const void *image, unsigned /*count*/, int * /*options*/,
+                void ** /*values*/),
+               call(self, [&](const Call &) { return load(module, image, true); }))
+STANDIN_DEFINE(cuModuleLoadFatBinary, (Module * module, const void *image),
+               call(self, [&](const Call &) { return load(module, image, true); }))
 STANDIN_DEFINE(cuModuleUnload, (Module module),
                call(self, [&](const Call &) { return unload_module(module); }))
 STANDIN_DEFINE(cuModuleGetFunction, (DriverFunction * function, Module module, const char *name),

@@ -146,8 +146,8 @@ int memory_info(std::size_t *free_bytes, std::size_t *total_bytes) {
         return kInvalidValue;
     }
     const MemoryUse use = memory_use();
-    *free_bytes = use.limit - use.used;
-    *total_bytes = use.limit;
+    *free_bytes = use.free;
+    *total_bytes = use.total;
     return kSuccess;
 }
 

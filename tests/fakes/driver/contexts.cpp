@@ -45,6 +45,15 @@ std::vector<Entry> &stack() {
     return entries;
 }
 
+// The device without memory for a context; -1: there is none.
+Device full_device() {
+    static const Device device = [] {
+        const char *value = std::getenv("STANDIN_FULL_DEVICE");
+        return value == nullptr ? -1 : static_cast<Device>(std::strtol(value, nullptr, 10));
+    }();
+    return device;
+}
+
 Context primary_handle(Device device) {
     return &contexts().primary_handles[static_cast<std::size_t>(device)];
 }
@@ -169,6 +178,9 @@ Context current_handle() {
 }
 
 int retain_primary(Context *context, Device device) {
+    if (device == full_device()) {
+        return kMemoryAllocation;
+    }
     const std::lock_guard lock(contexts().mutex);
     *context = primary_handle(device);
     auto [at, added] = contexts().live.try_emplace(*context);

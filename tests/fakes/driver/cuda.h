@@ -149,6 +149,9 @@ STANDIN_BOTH(cuMemsetD2D32Async, _ptsz, standin::DevicePointer to, std::size_t p
 // The stand-in takes any image, with every name in it but an empty one and those that begin with
 // "missing".
 int cuModuleLoadData(standin::Module *module, const void *image);
+int cuModuleLoadDataEx(standin::Module *module, const void *image, unsigned count, int *options,
+                       void **values);
+int cuModuleLoadFatBinary(standin::Module *module, const void *image);
 int cuModuleUnload(standin::Module module);
 int cuModuleGetFunction(standin::DriverFunction *function, standin::Module module,
                         const char *name);

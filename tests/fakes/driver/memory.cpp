@@ -32,11 +32,13 @@ Heap &heap() {
     return instance;
 }
 
+std::size_t bytes_in(const char *variable, std::size_t otherwise) {
+    const char *value = std::getenv(variable);
+    return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
+
 std::size_t limit() {
-    static const std::size_t bytes = [] {
-        const char *value = std::getenv("STANDIN_MEMORY_LIMIT");
-        return value == nullptr ? kDefaultLimit : std::strtoull(value, nullptr, 10);
-    }();
+    static const std::size_t bytes = bytes_in("STANDIN_MEMORY_LIMIT", kDefaultLimit);
     return bytes;
 }
 
@@ -159,8 +161,9 @@ bool is_allocated(const void *pointer, std::size_t bytes) {
 }
 
 MemoryUse memory_use() {
+    static const std::size_t total = bytes_in("STANDIN_MEMORY_TOTAL", limit());
     const std::lock_guard lock(heap().mutex);
-    return {heap().used, limit()};
+    return {bytes_in("STANDIN_MEMORY_FREE", limit() - heap().used), total};
 }
 
 void count_release(const Call &call, const Allocation &allocation, MemoryKind kind) {

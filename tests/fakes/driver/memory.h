@@ -46,9 +46,10 @@ bool is_device_memory(const void *pointer);
 // Whether all these bytes lie in one allocation or mapping.
 bool is_allocated(const void *pointer, std::size_t bytes);
 
+// As a program is told: of the device, which it may share with others.
 struct MemoryUse {
-    std::size_t used;
-    std::size_t limit;
+    std::size_t free;
+    std::size_t total;
 };
 MemoryUse memory_use();
 

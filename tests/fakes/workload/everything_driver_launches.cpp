@@ -73,7 +73,11 @@ void launch_config(
 void launch_from_passing_module(Everything &all, Stream stream) {
     const char *image = "another image";
     standin::Module module = nullptr;
-    if (all.make(DRIVER(cuModuleLoadData), &module, static_cast<const void *>(image)) != kSuccess) {
+    const int loaded = all.coin() ? all.make(DRIVER(cuModuleLoadDataEx), &module,
+                                             static_cast<const void *>(image), 0U, nullptr, nullptr)
+                                  : all.make(DRIVER(cuModuleLoadFatBinary), &module,
+                                             static_cast<const void *>(image));
+    if (loaded != kSuccess) {
         return;
     }
     const char *name = all.coin() ? "passing_kernel" : "_Z14passing_kernelPf";

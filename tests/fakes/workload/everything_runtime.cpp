@@ -230,6 +230,11 @@ void add_runtime_actions(Everything &all) {
     add_failures(all);
     all.actions.emplace_back([&all, state] { set_device(all, *state); });
     all.actions.emplace_back([&all] { reset_device(all); });
+    all.actions.emplace_back([&all] {
+        std::size_t free_bytes = 0;
+        std::size_t total_bytes = 0;
+        all.make(RUNTIME(cudaMemGetInfo), &free_bytes, &total_bytes);
+    });
 }
 
 }  // namespace demo

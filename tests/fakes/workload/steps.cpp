@@ -13,6 +13,12 @@
 //   default_pool ID BYTES  from the default pool of that device
 //   located_pool ID BYTES  the same, asked for by its location
 //   use DEVICE          makes it the thread's
+//   refuse BYTES        asks for so many, which is refused
+//   piece ID BYTES      asks for a handle of so many bytes on that device, which is refused
+//   refuse_device ID    makes that device the thread's, which is refused: it has no memory left
+//   pin BYTES           asks for pinned memory, which is refused
+//   host BYTES          pinned memory
+//   info                reads how much is free
 //   wait                prints "waiting K", K counted from 1, and waits for SIGUSR1
 
 #include "cudart/cudart.h"
@@ -69,6 +75,10 @@ public:
         if (step == "reset") {
             check(cudaDeviceReset());
             memory_.clear();
+        } else if (step == "info") {
+            std::size_t free_bytes = 0;
+            std::size_t total_bytes = 0;
+            check(cudaMemGetInfo(&free_bytes, &total_bytes));
         } else if (step == "wait") {
             std::printf("waiting %d\n", ++waits_);
             std::fflush(stdout);
@@ -87,6 +97,9 @@ private:
             std::fprintf(stderr, "a step failed: %d\n", error);
             std::exit(1);
         }
+    }
+    static void check_refused(int error) {
+        check(error == standin::kMemoryAllocation ? standin::kSuccess : standin::kUnknown);
     }
     // What names a device itself.
     int run_located(const std::string &step, const char *const *words, int count) {
@@ -124,6 +137,35 @@ private:
         }
         if (step == "use" && count > 0) {
             check(cudaSetDevice(integer(0)));
+            return 1;
+        }
+        if (step == "piece" && count > 1) {
+            standin::MemoryProperties properties;
+            properties.location = {standin::kOnDevice, integer(0)};
+            standin::MemoryHandle handle = 0;
+            check(driver.cuInit(0));
+            check_refused(driver.cuMemCreate(&handle, number(words[1]), &properties, 0));
+            return 2;
+        }
+        return run_refused(step, words, count);
+    }
+    // What asks for more than there is.
+    int run_refused(const std::string &step, const char *const *words, int count) {
+        void *memory = nullptr;
+        if (step == "refuse" && count > 0) {
+            check_refused(cudaMalloc(&memory, number(words[0])));
+            return 1;
+        }
+        if (step == "pin" && count > 0) {
+            check_refused(cudaMallocHost(&memory, number(words[0])));
+            return 1;
+        }
+        if (step == "refuse_device" && count > 0) {
+            check_refused(cudaSetDevice(static_cast<int>(number(words[0]))));
+            return 1;
+        }
+        if (step == "host" && count > 0) {
+            check(cudaMallocHost(&memory, number(words[0])));
             return 1;
         }
         return -1;

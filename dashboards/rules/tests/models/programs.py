@@ -49,6 +49,7 @@ class Program:
     slow: typing.Callable = nothing                  # (library, function): calls over slow_threshold
     failures: typing.Callable = nothing              # (library, function, error): failed library calls
     errors: typing.Callable = nothing                # (function, error): failed CUDA calls
+    verdict: str = "own_use"                         # why those failed that ran out of memory
     nccl: typing.Callable = never                    # all-reduces
     sends: typing.Callable = never                   # to one other rank
     lost: typing.Callable = never                    # all-reduces whose records found no room

@@ -87,6 +87,8 @@ class Exporter:
                        {**own, "library": library, "function": function, "error": error}, number)
         for (function, error), number in program.errors(age).items():
             self.count("gpusnoop_cuda_api_errors_total", {**own, "function": function, "error": error}, number)
+            if error in ("cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"):
+                self.count("gpusnoop_cuda_out_of_memory_total", {**on, "verdict": program.verdict}, number)
         # Of communicators that were made before the exporter's start, nothing is known.
         known = program.start >= self.started
         of = {name: value if known and value else "unknown" for name, value in (

@@ -39,6 +39,8 @@ public:
     void apply(Process &process, const cuda_allocation_record &record);
     void apply(Process &process, const cuda_mapping_record &record);
     void apply(Process &process, const cuda_reset_record &record);
+    // A call that allocates came from there, and failed: the site's name will be needed.
+    void use_site(Process &process, const Site &site) { sites_.used(process, site); }
     void on_site_name(symbols::StackReply answer) { sites_.on_name(std::move(answer)); }
 
     [[nodiscard]] static bool is_on_device(const Process &process, std::uint64_t address);

@@ -41,7 +41,9 @@ constexpr std::array<std::string_view, CUDA_OPERATION_COUNT> operation_names = [
     names[CUDA_PRIMARY_CONTEXT] = "retain_context";
     names[CUDA_GET_KERNEL] = names[CUDA_GET_FUNCTION] = "get_kernel";
     names[CUDA_REGISTER] = "register";
+    names[CUDA_LOAD] = "load";
     names[CUDA_UNLOAD] = "unload";
+    names[CUDA_FREE_MEMORY] = "read_free_memory";
     names[CUDA_ELAPSED] = "read_elapsed_time";
     names[CUDA_BEGIN_CAPTURE] = "begin_capture";
     names[CUDA_END_CAPTURE] = "end_capture";

@@ -30,6 +30,7 @@ struct Fixture {
     std::vector<LiveEntry> forgotten;  // of the kernel's table
     std::vector<LiveEntry> unmapped;
     std::vector<GpuProcessEnd> ends;
+    std::vector<OutOfMemory> out_of_memory;
     // What the table had instead, when next asked to forget.
     std::vector<LiveEntry> briefly_missing;
     std::vector<std::vector<std::byte>> late;
@@ -82,6 +83,7 @@ struct Fixture {
                 [this](std::span<const LiveEntry> mappings) {
                     unmapped.insert(unmapped.end(), mappings.begin(), mappings.end());
                 },
+            .out_of_memory = [this](const OutOfMemory &event) { out_of_memory.push_back(event); },
             .left_unfreed = [this](const GpuProcessEnd &end) { ends.push_back(end); }};
     }
 

@@ -202,9 +202,42 @@ inline cuda_change_record captured(std::string_view symbol, std::uint64_t captur
 }
 
 inline cuda_failed_record failed(std::string_view symbol, std::int32_t result) {
-    cuda_failed_record record{head(CUDA_RECORD_FAILED, symbol, 2'000)};
+    cuda_failed_record record{};
+    record.head = head(CUDA_RECORD_FAILED, symbol, 2'000);
     record.head.result = result;
+    record.stack = -1;
+    record.kind = CUDA_NO_MEMORY_KIND;
     return record;
+}
+
+// Refused for want of memory, on this device.
+inline cuda_failed_record refused(std::uint64_t bytes, std::uint64_t at, std::uint32_t tid = 7,
+                                  std::uint16_t kind = MEMORY_device, std::int32_t device = 0) {
+    cuda_failed_record record{};
+    record.head = head(CUDA_RECORD_FAILED, allocator_of(kind), at, device);
+    record.head.result = CUDA_OUT_OF_MEMORY;
+    record.bytes = bytes;
+    record.caller = 0x1234;
+    record.stack = -1;
+    record.tid = tid;
+    record.kind = kind;
+    return record;
+}
+
+inline cuda_repaired_record repaired(const cuda_failed_record &of, std::uint64_t at) {
+    cuda_repaired_record record{};
+    record.head = of.head;
+    record.head.type = CUDA_RECORD_REPAIRED;
+    record.head.result = 0;
+    record.head.ended_ns = at;
+    record.refused_ns = of.head.ended_ns;
+    record.tid = of.tid;
+    return record;
+}
+
+inline cuda_free_memory_record free_memory(std::uint64_t free, std::uint64_t total,
+                                           std::uint64_t at, std::int32_t device = 0) {
+    return {head(CUDA_RECORD_FREE_MEMORY, "cudaMemGetInfo", at, device), free, total};
 }
 
 inline cuda_exit_record exited(std::uint64_t at, std::uint64_t lost = 0, std::uint64_t cost = 0,

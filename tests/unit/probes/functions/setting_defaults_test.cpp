@@ -169,11 +169,11 @@ TEST_CASE("the default groups are what the configuration would accept") {
 }
 
 TEST_CASE("the default group cuda leaves to the cuda probe what that shows") {
-    // That probe needs to see waits, but shows nothing of them. Of the calls about captures, events
-    // and graphs it shows what they lead to, and not how long they take.
-    const auto is_wait = [](const probes::CudaFunction &function) {
+    // That probe needs to see waits, and what is free, but shows nothing of the calls. Of the calls
+    // about captures, events and graphs it shows what they lead to, and not how long they take.
+    const auto is_only_seen = [](const probes::CudaFunction &function) {
         return function.operation == CUDA_WAIT_STREAM || function.operation == CUDA_SYNC_EVENT ||
-               function.operation == CUDA_WAIT_DEVICE;
+               function.operation == CUDA_WAIT_DEVICE || function.operation == CUDA_FREE_MEMORY;
     };
     const auto patterns = probes::shipped_function_groups().at("cuda").functions;
     for (const probes::CudaFunction &function : probes::cuda_functions()) {
@@ -185,7 +185,7 @@ TEST_CASE("the default group cuda leaves to the cuda probe what that shows") {
         const bool is_default =
             std::any_of(patterns.begin(), patterns.end(),
                         [&](const FunctionPattern &pattern) { return matches(pattern, symbol); });
-        CHECK(is_default == (is_wait(function) && !function.is_driver()));
+        CHECK(is_default == (is_only_seen(function) && !function.is_driver()));
     }
 }
 

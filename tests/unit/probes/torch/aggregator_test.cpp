@@ -68,7 +68,8 @@ public:
                       .max_live_allocations = max_live_allocations,
                       .ask_for_site = [this](std::uint64_t ticket, const auto &,
                                              const Site &) { tickets.push_back(ticket); },
-                      .forget_stack = [this](std::int32_t one) { forgotten.push_back(one); }}) {}
+                      .forget_stack = [this](std::int32_t one) { forgotten.push_back(one); },
+                      .refused = [this](const TorchRefusal &one) { refused.push_back(one); }}) {}
 
     void report(const Usage &usage) {
         CHECK(aggregator.on_record(torch_bytes_of(record_of(usage))));
@@ -92,6 +93,7 @@ public:
 
     std::vector<std::uint64_t> tickets;
     std::vector<std::int32_t> forgotten;
+    std::vector<TorchRefusal> refused;
     TorchAggregator aggregator;
 };
 
@@ -155,6 +157,15 @@ TEST_CASE("a refused request is no allocation, and has the sums of its moment") 
     CHECK(bench.value("memory_allocations_total", "cuda:0") == -1);
     CHECK(bench.value("memory_allocated_bytes", "cuda:0") == 100);
     CHECK(bench.value("memory_outstanding_bytes", "cuda:0") == 0);
+    // The probe of CUDA is told of it; other devices' memory it does not know.
+    REQUIRE(bench.refused.size() == 1);
+    CHECK(bench.refused[0].pid == pid);
+    CHECK(bench.refused[0].bytes == 1U << 30U);
+    CHECK(bench.refused[0].allocated == 100);
+    CHECK(bench.refused[0].reserved == 200);
+    const Usage other{.bytes = 1 << 30, .device = 0, .type = 0};
+    CHECK(bench.aggregator.on_record(torch_bytes_of(record_of(other, TORCH_OUT_OF_MEMORY))));
+    CHECK(bench.refused.size() == 1);
 }
 
 TEST_CASE("the sums of the CPU, and of PyTorch 1.8, are not shown") {
