@@ -27,6 +27,8 @@
 #include "exporter/probes/frame/start_discovery.h"
 #include "exporter/probes/frame/target_settings.h"
 #include "exporter/probes/profile/settings.h"
+#include "exporter/status/assets.h"
+#include "exporter/status/past.h"
 #include "exporter/system/foreign_reader.h"
 #include "exporter/system/machine.h"
 
@@ -119,8 +121,17 @@ std::string App::status_line() const {
                        libraries.size());
 }
 
+std::vector<probes::ProcessSample> App::samples() const {
+    std::vector<probes::ProcessSample> all;
+    for (const auto &probe : probes_) {
+        const auto of_probe = probe->samples(status::Past::most_processes);
+        all.insert(all.end(), of_probe.begin(), of_probe.end());
+    }
+    return all;
+}
+
 void App::after_round() {
-    status_page_.look_at([this] { return health(); });
+    status_page_.look_at([this] { return health(); }, [this] { return samples(); });
     if (is_discovery_stuck()) {
         return;  // without notifications, systemd restarts the exporter, if its watchdog is on
     }
@@ -279,6 +290,9 @@ std::vector<http::Route> App::routes() {
     }
     return {
         {.paths = {"/"}, .handler = [this](const auto &request) { return status_page(request); }},
+        {.paths = {std::string(status::stylesheet().path), std::string(status::script().path)},
+         .handler = [](const auto &request) { return status::StatusPage::asset(request); },
+         .policy = {.share = [](const auto &request) { return request.path; }}},
         // A storm of scrapes makes one page of each format.
         {.paths = {config_.web.telemetry_path},
          .handler = [this, format](const auto &request) { return metrics_page(format(request)); },

@@ -112,6 +112,8 @@ private:
     void tell_manager(std::string_view lines) const;
     // Of all probes, and of the profile that is taken all the time.
     [[nodiscard]] std::vector<probes::Health> health() const;
+    // Of processes, for their past. For the pipeline's thread.
+    [[nodiscard]] std::vector<probes::ProcessSample> samples() const;
     [[nodiscard]] std::string status_line() const;
     void after_round();
     [[nodiscard]] bool is_discovery_stuck();

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gpusnoop::http {
@@ -36,6 +37,8 @@ struct Response {
     std::string allow = "GET, HEAD";
     // More header lines, each ended by "\r\n".
     std::string more_head{};
+    // Most show the current state.
+    std::string_view cache_control = "no-store";
     // The request headers that change the body, besides Accept-Encoding.
     std::string vary{};
     bool is_compressed = false;  // as it is: the server does not compress it again

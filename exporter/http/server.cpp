@@ -38,8 +38,7 @@ std::string head_of(const Response &response, std::size_t size, bool is_packed) 
         mg_get_response_code_text(nullptr, response.status), response.content_type, size);
     head += is_packed ? "Content-Encoding: gzip\r\n" : "";
     head += response.status == 405 ? fmt::format("Allow: {}\r\n", response.allow) : "";
-    // Every page shows the current state.
-    head += "Cache-Control: no-store\r\nVary: Accept-Encoding";
+    head += fmt::format("Cache-Control: {}\r\nVary: Accept-Encoding", response.cache_control);
     head += response.vary.empty() ? "" : ", " + response.vary;
     head += "\r\nX-Content-Type-Options: nosniff\r\n";
     head += response.more_head;

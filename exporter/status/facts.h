@@ -13,6 +13,7 @@
 #include "exporter/metrics/self.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/probe.h"
+#include "exporter/status/past.h"
 #include "exporter/status/rates.h"
 
 namespace gpusnoop::status {
@@ -44,7 +45,8 @@ struct Facts {
     std::string node;
     std::string version;
     std::string revision;
-    std::chrono::nanoseconds now{};  // CLOCK_REALTIME
+    std::chrono::nanoseconds now{};          // CLOCK_REALTIME
+    std::chrono::nanoseconds to_realtime{};  // what CLOCK_REALTIME is ahead of CLOCK_MONOTONIC
     double uptime_seconds = 0;
     std::string config_file;  // empty: the defaults
     metrics::LastReload last_reload;
@@ -55,6 +57,8 @@ struct Facts {
     // Files with a problem first, then by the number of processes.
     std::vector<LibraryFacts> libraries;
     probes::Overview overview;
+    // Of the processes in the overview, in their order; may be shorter.
+    std::vector<ProcessPast> past;
     std::string overview_problem;   // why there is no overview; empty if there is one
     bool is_for_strangers = false;  // without what programs do, so without an overview
 };

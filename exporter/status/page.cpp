@@ -2,39 +2,60 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
-#include <vector>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "exporter/base/quantity_text.h"
-#include "exporter/status/html.h"
+#include "exporter/status/assets.h"
+#include "exporter/status/lists.h"
+#include "exporter/status/parts.h"
 #include "exporter/status/sections.h"
-#include "exporter/status/style.h"
 
 namespace gpusnoop::status {
 
 namespace {
 
-constexpr std::string_view docs = "https://github.com/gpusnoop/gpusnoop_exporter/tree/main/docs";
+// What somebody looks for first comes first.
+constexpr std::array sections = {&processes_section,   &in_flight_section,     &gpus_section,
+                                 &events_section,      &out_of_memory_section, &probes_section,
+                                 &allocations_section, &slow_calls_section,    &profiles_section,
+                                 &libraries_section};
+
+// Documents of the API.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 11> documents = {
+    {{"allocations", "allocations"},
+     {"allocations?format=folded", "allocations as folded stacks"},
+     {"functions", "functions"},
+     {"in_flight", "calls in flight"},
+     {"out_of_memory", "out of memory"},
+     {"slow_calls", "slow calls"},
+     {"xids", "reports of the driver"},
+     {"exits", "ends of processes"},
+     {"threads", "launching threads"},
+     {"launch_gaps", "launch gaps"},
+     {"connections", "connections"}}};
 
 // Relative to this page, so that it also works behind a proxy that adds a path prefix.
 std::string link(std::string_view path, std::string_view title) {
-    return "<li><a href=\"." + escape_html(path) + "\">" + std::string(title) + "</a></li>\n";
+    return "<li><a href=\"." + escape_html(path) + "\">" + std::string(title) + "</a>\n";
 }
 
 std::string links(const Facts &facts) {
-    return "<nav aria-label=\"Pages\">\n<ul>\n" + link(facts.telemetry_path, "Metrics") +
-           link("/api/v1/allocations", "Allocations (JSON)") +
-           link("/api/v1/allocations?format=folded", "Allocations (folded stacks)") +
-           link("/api/v1/functions", "Functions (JSON)") +
-           link("/api/v1/in_flight", "Calls in flight (JSON)") +
-           link("/api/v1/out_of_memory", "Out of memory (JSON)") +
-           link("/api/v1/slow_calls", "Slow calls (JSON)") + link("/api/v1/xids", "Xids (JSON)") +
-           link("/api/v1/exits", "Ends of processes (JSON)") +
-           link("/api/v1/threads", "Launching threads (JSON)") +
-           link("/api/v1/launch_gaps", "Launch gaps (JSON)") +
-           link("/api/v1/connections", "Connections (JSON)") + link("/-/healthy", "Health") +
-           link("/-/ready", "Readiness") + "<li><a rel=\"noreferrer\" href=\"" + std::string(docs) +
-           "\">Documentation</a></li>\n</ul>\n</nav>\n";
+    std::string html = "<nav aria-label=\"Pages\">\n<ul>\n" +
+                       link(facts.telemetry_path, "Metrics") + link("/-/healthy", "Health") +
+                       link("/-/ready", "Readiness") + "<li><a href=\"" +
+                       std::string(docs_address) + "/web.md#the-page-at-\">Documentation</a>\n";
+    if (!facts.is_for_strangers) {
+        html += "<li>As JSON:\n";
+        for (const auto &[path, title] : documents) {
+            html += link("/api/v1/" + std::string(path), title);
+        }
+    }
+    return html + "</ul>\n</nav>\n";
 }
 
 std::string fact(std::string_view name, const std::string &html) {
@@ -48,55 +69,61 @@ std::string reload_text(const metrics::LastReload &reload) {
 }
 
 std::string facts_list(const Facts &facts) {
-    return "<dl>\n" +
-           fact("Version", escape_html(facts.version) + " (" + escape_html(facts.revision) + ")") +
+    return "<h2 id=\"exporter\">The exporter</h2>\n<dl>\n" +
+           fact("Version", text_html(facts.version) + " (" + text_html(facts.revision) + ")") +
            fact("Up for", span_text(facts.uptime_seconds)) +
            fact("Configuration",
-                facts.config_file.empty()
-                    ? "the defaults, no file"
-                    : "<code>" + escape_html(facts.config_file, 4096) + "</code>") +
+                facts.config_file.empty() ? "the defaults, no file" : code(facts.config_file)) +
            fact("Last read", reload_text(facts.last_reload)) + "</dl>\n";
 }
 
+// The script says at "live" how it goes.
 std::string refresh_line(const Facts &facts, std::optional<std::uint32_t> refresh_seconds) {
-    std::string html = "<p class=\"dim\">As of " + time_html(facts.now) + " UTC. ";
-    if (refresh_seconds) {
-        return html + "Reloaded every " + counted(*refresh_seconds, "second", "seconds") +
-               ". <a href=\"./\">Stop that</a></p>\n";
-    }
-    return html + "<a href=\"./?refresh=10\">Reload every 10 seconds</a></p>\n";
+    const std::string how =
+        refresh_seconds ? "reloaded every " + counted(*refresh_seconds, "second", "seconds") +
+                              ". <a href=\"./\">Stop that</a>"
+                        : "<a href=\"./?refresh=10\">reload every 10 seconds</a>";
+    return "<p class=\"dim\"><span id=\"as-of\">As of " + time_html(facts.now) +
+           "</span>, <span id=\"live\">" + how + "</span></p>\n";
+}
+
+// Links of the page tell other servers nothing, and robots do not follow them: some take a profile.
+std::string head_html(const Facts &facts, std::optional<std::uint32_t> refresh_seconds) {
+    std::string html =
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+        "<meta name=\"referrer\" content=\"no-referrer\">\n"
+        "<meta name=\"robots\" content=\"noindex, nofollow\">\n";
+    html += refresh_seconds
+                ? fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">\n", *refresh_seconds)
+                : fmt::format("<script src=\"{}\" defer=\"\"></script>\n", address_of(script()));
+    // A page without its own icon makes browsers request one.
+    return html + fmt::format(
+                      "<link rel=\"icon\" href=\"data:,\">\n<link rel=\"stylesheet\" href=\"{}\">\n"
+                      "<title>{}: GPU processes</title>\n</head>\n",
+                      address_of(stylesheet()), text_html(facts.node));
 }
 
 }  // namespace
 
 std::string page(const Facts &facts, std::optional<std::uint32_t> refresh_seconds) {
-    std::string html =
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n";
-    if (refresh_seconds) {
-        html += fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">\n", *refresh_seconds);
-    }
-    // A page without its own icon makes browsers request one.
-    html += "<link rel=\"icon\" href=\"data:,\">\n<title>gpusnoop_exporter on " +
-            escape_html(facts.node) + "</title>\n<style>";
-    html += style;
-    html +=
-        "</style>\n</head>\n<body>\n<header>\n<h1>gpusnoop_exporter</h1>\n"
-        "<p class=\"dim\">What the CUDA programs on <b>" +
-        escape_html(facts.node) + "</b> do</p>\n" + links(facts) + "</header>\n<main>\n";
-    html += notes(facts) + facts_list(facts) + refresh_line(facts, refresh_seconds);
+    std::string html = head_html(facts, refresh_seconds) + "<body>\n<header>\n<h1>" +
+                       text_html(facts.node) +
+                       "</h1>\n<p class=\"dim\">What CUDA programs do here, as "
+                       "gpusnoop_exporter sees it</p>\n" +
+                       refresh_line(facts, refresh_seconds) + "</header>\n<main>\n" + notes(facts);
     if (facts.is_for_strangers) {
         html +=
             "<p>What programs do is shown to clients on this machine, and to logins: "
             "<code>--web.enable-api</code> shows it to all.</p>\n" +
             probes_section(facts);
     } else {
-        html += in_flight_section(facts) + probes_section(facts) + processes_section(facts) +
-                profiles_section(facts) + allocations_section(facts) +
-                out_of_memory_section(facts) + slow_calls_section(facts) + xids_section(facts) +
-                libraries_section(facts);
+        for (const auto &section : sections) {
+            html += section(facts);
+        }
     }
-    return html + "</main>\n</body>\n</html>\n";
+    return html + facts_list(facts) + "</main>\n<footer>\n" + links(facts) +
+           "</footer>\n</body>\n</html>\n";
 }
 
 }  // namespace gpusnoop::status

@@ -1,7 +1,6 @@
 // The page at /, which people open first.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,20 +10,19 @@
 
 namespace gpusnoop::status {
 
-// Items over these limits are counted, not listed. Processes, call sites and slow calls are limited
-// by their overview.
-inline constexpr std::size_t max_probes = 32;
-inline constexpr std::size_t max_libraries = 30;
-inline constexpr std::size_t max_frames = 16;  // of a slow call's stack
-
-// The page as HTML: without scripts and without external content. With `refresh_seconds`, browsers
-// reload it.
+// The page as HTML: whole without its script, and without external content. The script renews it
+// (assets.h); with `refresh_seconds`, browsers reload it instead. It has at most max_page_bytes
+// (lists.h).
 [[nodiscard]] std::string page(const Facts &facts,
                                std::optional<std::uint32_t> refresh_seconds = std::nullopt);
 
-// A browser may only show the page.
+// A browser may only show what we send.
 inline constexpr std::string_view content_security_policy =
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'";
+// Of the page at /: it may also load our stylesheet and run our script, which asks us for the page.
+inline constexpr std::string_view page_security_policy =
+    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 }  // namespace gpusnoop::status

@@ -4,7 +4,7 @@
 // (discovery/found_libraries.h), and an overview that the pipeline thread copies, with the few
 // processes, call sites and slow calls that are shown (probes/frame/overview.h). Every five seconds
 // the pipeline thread samples the probes' counts, for the rates (rates.h). The step from facts to
-// HTML is a function without side effects (page.h, sections.h, html.h).
+// HTML is a function without side effects (page.h, sections.h, lists.h, parts.h).
 #pragma once
 
 #include <chrono>
@@ -18,6 +18,8 @@
 #include "exporter/metrics/self.h"
 #include "exporter/probes/frame/pipeline.h"
 #include "exporter/probes/frame/probe.h"
+#include "exporter/probes/frame/process_sample.h"
+#include "exporter/status/past.h"
 #include "exporter/status/rates.h"
 
 namespace gpusnoop::status {
@@ -39,17 +41,23 @@ public:
     // The start of the exporter is now.
     StatusPage();
 
-    // Call it often: it samples the probes' counts every few seconds, for the rates. `health` is
-    // called only then, as it takes a hundred system calls.
-    void look_at(const std::function<std::vector<probes::Health>()> &health);
+    // Call it often: it samples the probes' counts every few seconds, for the rates, and the
+    // processes, for their past. `health` and `processes` are called only then: the first takes a
+    // hundred system calls.
+    void look_at(const std::function<std::vector<probes::Health>()> &health,
+                 const std::function<std::vector<probes::ProcessSample>()> &processes);
 
     // `?refresh=10` makes a page that browsers reload. Waits only until a few numbers are copied,
     // and a second at most: after that the page reports the timeout, and has its other parts.
     [[nodiscard]] http::Response answer(const http::Request &request, const Sources &sources);
 
+    // What the page loads in browsers: its stylesheet or its script, by the request's path.
+    [[nodiscard]] static http::Response asset(const http::Request &request);
+
 private:
     std::chrono::nanoseconds started_;  // CLOCK_MONOTONIC
     Rates rates_;
+    Past past_;
 };
 
 }  // namespace gpusnoop::status

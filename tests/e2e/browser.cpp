@@ -28,12 +28,13 @@ std::vector<std::string> browser(const TemporaryDirectory &directory) {
             "--user-data-dir=" + (directory / "profile").string()};
 }
 
-Seen look_at(const std::string &url) {
+Seen look_at(const std::string &url, const std::vector<std::string> &more) {
     const TemporaryDirectory directory;
     auto command = browser(directory);
     const std::string net_log = directory / "net.json";
     command.insert(command.begin(),
                    {"sh", "-c", R"(dom=$1; shift; exec "$@" >"$dom")", "sh", directory / "dom"});
+    command.insert(command.end(), more.begin(), more.end());
     command.insert(command.end(),
                    {"--enable-logging=stderr", "--log-net-log=" + net_log, "--dump-dom", url});
     const Finished finished = run(std::move(command));

@@ -19,6 +19,7 @@ struct Seen {
 // this machine is refused.
 std::vector<std::string> browser(const harness::TemporaryDirectory &directory);
 
-Seen look_at(const std::string &url);
+// `more`: options of the browser.
+Seen look_at(const std::string &url, const std::vector<std::string> &more = {});
 
 }  // namespace e2e

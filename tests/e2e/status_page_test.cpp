@@ -4,21 +4,23 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <catch2/catch_test_macros.hpp>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "exporter/http/server.h"
+#include "exporter/base/quantity_text.h"
 #include "exporter/processes/user_names.h"
+#include "exporter/status/assets.h"
+#include "exporter/status/lists.h"
+#include "exporter/status/parts.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "tests/e2e/browser.h"
 #include "tests/e2e/child.h"
+#include "tests/e2e/status_assets.h"
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
@@ -58,11 +60,12 @@ std::string with_user(const std::string &process) {
     return user.empty() ? process : process + "of " + user;
 }
 
-struct Cell {
-    std::string text;
-    std::string value;  // the number that the text stands for; empty if it is none
-};
-using Row = std::vector<Cell>;
+using Row = std::vector<std::string>;  // texts of cells
+
+// "1,234,567".
+double number_of(const std::string &text) {
+    return std::stod(std::regex_replace(text, std::regex(","), ""));
+}
 
 // The table below the heading of this id.
 std::vector<Row> table(const std::string &dom, const std::string &id) {
@@ -70,18 +73,16 @@ std::vector<Row> table(const std::string &dom, const std::string &id) {
     REQUIRE(heading != std::string::npos);
     const std::string section =
         dom.substr(heading, std::min(dom.find("<h2", heading + 1), dom.size()) - heading);
-    static const std::regex rows("<tr><th scope=\"row\"[^]*?</tr>");
+    static const std::regex rows("<tr><th>[^]*?</tr>");
     static const std::regex cells("<t[hd][^>]*>([^]*?)</t[hd]>");
-    static const std::regex data("<data value=\"([^\"]*)\">");
     std::vector<Row> all;
     for (std::sregex_iterator row(section.begin(), section.end(), rows), end; row != end; ++row) {
         const std::string html = row->str();
         Row &one = all.emplace_back();
         for (std::sregex_iterator cell(html.begin(), html.end(), cells); cell != end; ++cell) {
-            const std::string content = (*cell)[1];
-            std::smatch value;
-            one.push_back({without_markup(content),
-                           std::regex_search(content, value, data) ? value[1].str() : ""});
+            std::string text = without_markup((*cell)[1]);
+            text.erase(text.find_last_not_of('\n') + 1);
+            one.push_back(text);
         }
     }
     return all;
@@ -91,7 +92,7 @@ std::vector<Row> table(const std::string &dom, const std::string &id) {
 Row row_with(const std::vector<Row> &rows, std::size_t column, const std::string &text) {
     std::vector<Row> found;
     for (const Row &row : rows) {
-        if (row.at(column).text.find(text) != std::string::npos) {
+        if (row.at(column).find(text) != std::string::npos) {
             found.push_back(row);
         }
     }
@@ -134,37 +135,18 @@ struct StatusPageNode {
         eventually("the names on the page: " + exporter.log(), [&] {
             const std::string page = http(exporter.port(), "/").body;
             std::size_t stacks = 0;
-            for (auto at = page.find("<details>"); at != std::string::npos;
-                 at = page.find("<details>", at + 1)) {
+            const std::string stack = "<details id=\"call-";
+            for (auto at = page.find(stack); at != std::string::npos;
+                 at = page.find(stack, at + 1)) {
                 stacks++;
             }
-            return stacks == 10 && page.find("leak_big &lt; main") != std::string::npos;
+            return stacks >= gpusnoop::status::slow_calls_list.max_rows &&
+                   page.find("leak_big &lt; main") != std::string::npos;
         });
     }
 };
 
 }  // namespace
-
-TEST_CASE("what looks at a page in the browser sees what it requests and what goes wrong",
-          "[e2e]") {
-    const auto page = [](const std::string &html) {
-        return [html](const gpusnoop::http::Request &) {
-            auto response = gpusnoop::http::text_response(200, html);
-            response.content_type = "text/html";
-            return response;
-        };
-    };
-    const auto server = gpusnoop::http::Server::listen(
-        "127.0.0.1:0", {{"/", page("<!DOCTYPE html><title>bad</title><p>there</p>"
-                                   "<img src='/picture'><script>nothing()</script>")}});
-    REQUIRE(server.has_value());
-    const std::string url = "http://127.0.0.1:" + std::to_string((*server)->port()) + "/";
-    const e2e::Seen seen = e2e::look_at(url);
-    CHECK(seen.dom.find("<p>there</p>") != std::string::npos);
-    CHECK(std::ranges::find(seen.requests, url + "picture") != seen.requests.end());
-    REQUIRE_FALSE(seen.console.empty());
-    CHECK(seen.console.back().find("nothing is not defined") != std::string::npos);
-}
 
 TEST_CASE("the page at / shows in a browser what the exporter and its node do", "[e2e]") {
     require_bpf();
@@ -185,86 +167,84 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
     const e2e::Seen seen = e2e::look_at(node.url());
     INFO(seen.dom);
 
-    CHECK(seen.requests.empty());
+    CHECK(std::set(seen.requests.begin(), seen.requests.end()) == e2e::assets_at(node.url()));
     CHECK(seen.console.empty());
+    CHECK(seen.dom.find("live, every 5 seconds") != std::string::npos);
 
     const auto probes = table(seen.dom, "probes");
     const Page metrics = node.exporter.scrape();
-    REQUIRE(probes.size() == 18);
+    std::smatch off;
+    REQUIRE(std::regex_search(seen.dom, off,
+                              std::regex("Switched off by the configuration: ([^<]*)[.]<")));
+    CHECK(probes.size() + static_cast<std::size_t>(std::ranges::count(off[1].str(), ',')) + 1 ==
+          18);
     for (const Row &row : probes) {
-        CHECK(row.at(1).text == state_of(metrics, row.at(0).text));
+        CHECK(row.at(1) == state_of(metrics, row.at(0)));
+        CHECK(row.at(1) != "disabled");
     }
     for (const std::string probe : {"cuda", "functions"}) {
         const Row row = row_with(probes, 0, probe);
-        CHECK(row.at(1).text == "up");
-        CHECK(row.at(7).text.starts_with("attached by "));
+        CHECK(row.at(1) == "up");
+        CHECK(row.at(7).starts_with("attached by "));
         const Labels labels = {{"probe", probe}};
-        CHECK(row.at(2).text.starts_with(std::to_string(static_cast<int>(metrics.sum(
-                                             "gpusnoop_probe_attached_functions", labels))) +
-                                         " function"));
+        CHECK(row.at(2).starts_with(std::to_string(static_cast<int>(
+                                        metrics.sum("gpusnoop_probe_attached_functions", labels))) +
+                                    " function"));
         // The test's programs do not call any more. Others of the machine may.
-        CHECK(std::stod(row.at(4).value) >= before.sum("gpusnoop_probe_events_total", labels));
-        CHECK(std::stod(row.at(4).value) <= metrics.sum("gpusnoop_probe_events_total", labels));
-        CHECK(std::stod(row.at(4).value) > 0);
-        CHECK(row.at(6).value == "0");
+        CHECK(number_of(row.at(4)) >= before.sum("gpusnoop_probe_events_total", labels));
+        CHECK(number_of(row.at(4)) <= metrics.sum("gpusnoop_probe_events_total", labels));
+        CHECK(number_of(row.at(4)) > 0);
+        CHECK(row.at(6) == "0");
     }
-    CHECK(row_with(probes, 0, "fence").at(1).text == "disabled");
+    CHECK(off[1].str().find("fence") != std::string::npos);
     const double broken_files = metrics.sum("gpusnoop_probe_attach_failures_total",
                                             {{"probe", "functions"}, {"reason", "elf"}});
     CHECK(row_with(probes, 0, "functions")
               .at(7)
-              .text.find("failed to attach: elf " +
-                         std::to_string(static_cast<int>(broken_files))) != std::string::npos);
+              .find("failed to attach: elf " + std::to_string(static_cast<int>(broken_files))) !=
+          std::string::npos);
 
     const std::string pid = "pid " + std::to_string(node.leaky.pid());
     const Row process = row_with(table(seen.dom, "processes"), 0, pid);
-    CHECK(process.at(0).text == with_user("leaky " + pid) + "profile: CPU, waits, page faults");
-    CHECK(process.at(1).value == std::to_string(memory.outstanding_bytes));
-    CHECK(process.at(2).value == std::to_string(memory.outstanding_allocations));
-    CHECK(process.at(5).text == standin("leaky"));
+    CHECK(process.at(0) == with_user("leaky " + pid) + standin("leaky") + "profile: CPU, waits");
+    CHECK(process.at(1).starts_with(gpusnoop::bytes_text(memory.outstanding_bytes)));
+    CHECK(process.at(1).ends_with(
+        gpusnoop::status::counted(memory.outstanding_allocations, "allocation", "allocations")));
 
     // leak_big holds ten times what the others do, and is called three times.
-    const auto allocations = table(seen.dom, "allocations");
-    const Row top = row_with(allocations, 0, "leak_big < main");
-    CHECK(top.at(1).value == std::to_string(3 * 10 * leaked));
-    CHECK(top.at(2).value == "3");
-    CHECK(top.at(3).text == with_user("leaky " + pid));
-    std::uint64_t sum = 0;
-    for (const Row &row : allocations) {
-        sum += row.at(3).text == with_user("leaky " + pid) ? std::stoull(row.at(1).value) : 0;
-    }
-    CHECK(sum == memory.outstanding_bytes);
+    const Row top = row_with(table(seen.dom, "allocations"), 0, "leak_big < main");
+    CHECK(top.at(1) == gpusnoop::bytes_text(3 * 10 * leaked));
+    CHECK(top.at(2) == "3");
+    CHECK(top.at(3) == with_user("leaky " + pid));
 
     const auto slow = table(seen.dom, "slow-calls");
     const json told = json::parse(http(node.exporter.port(), "/api/v1/slow_calls").body);
     REQUIRE(told["slow_calls"].size() > 10);
-    REQUIRE(slow.size() == 10);
+    REQUIRE(slow.size() == gpusnoop::status::slow_calls_list.max_rows);
     for (std::size_t i = 0; i < slow.size(); i++) {
         const json &call = told["slow_calls"][i];
         INFO(call.dump(1));
-        CHECK(slow[i].at(0).text.substr(11) == call["time"].get<std::string>().substr(11, 8));
-        CHECK(std::stod(slow[i].at(1).value) == call["duration_seconds"].get<double>());
-        CHECK(std::stod(slow[i].at(1).value) >= 0.05);
-        CHECK(slow[i].at(2).text == call["function"].get<std::string>());
-        CHECK(slow[i].at(3).text == "libcalls.so.1");
-        CHECK(slow[i].at(4).text == with_user("sleeper pid " + std::to_string(sleeper.pid())));
-        CHECK(slow[i].at(7).text.find("scenario::sleep_inside") != std::string::npos);
+        CHECK(slow[i].at(0).substr(11, 8) == call["time"].get<std::string>().substr(11, 8));
+        CHECK(slow[i].at(1) == gpusnoop::duration_text(call["duration_seconds"].get<double>()));
+        CHECK(slow[i].at(2) == call["function"].get<std::string>() + "libcalls.so.1");
+        CHECK(slow[i].at(3) == with_user("sleeper pid " + std::to_string(sleeper.pid())));
+        CHECK(slow[i].at(5).find("scenario::sleep_inside") != std::string::npos);
     }
-    CHECK(seen.dom.find("And " + std::to_string(told["slow_calls"].size() - 10) +
+    CHECK(seen.dom.find("And " + std::to_string(told["slow_calls"].size() - slow.size()) +
                         " more before them") != std::string::npos);
 
     const auto libraries = table(seen.dom, "libraries");
     const Row runtime = row_with(libraries, 0, standin("12/libcudart.so.12"));
-    CHECK(runtime.at(1).value == "1");
-    CHECK(runtime.at(2).text.starts_with("attached by cuda, "));
-    CHECK(runtime.at(3).text == build_id_of(standin("12/libcudart.so.12")));
+    CHECK(runtime.at(1) == "1");
+    CHECK(runtime.at(2).starts_with("attached by cuda, "));
+    CHECK(runtime.at(3) == build_id_of(standin("12/libcudart.so.12")));
     const Row library = row_with(libraries, 0, standin("libcalls.so.1"));
-    CHECK(library.at(1).value == "2");
-    CHECK(library.at(2).text == "attached by functions, 2 functions");
-    CHECK(library.at(3).text.size() == 40);
+    CHECK(library.at(1) == "2");
+    CHECK(library.at(2) == "attached by functions, 2 functions");
+    CHECK(library.at(3).size() == 40);
     const Row refused = row_with(libraries, 0, (elsewhere / "libbroken.so").string());
-    CHECK(refused.at(1).value == "1");
-    CHECK(refused.at(2).text.starts_with("not attached by functions: "));
+    CHECK(refused.at(1) == "1");
+    CHECK(refused.at(2).starts_with("not attached by functions: "));
     CHECK(std::regex_search(
         seen.dom, std::regex("[0-9]+ files? that processes use could not be attached to")));
 }
@@ -311,43 +291,4 @@ TEST_CASE("the page at / says what the configuration is and what became of a rel
     }
     CHECK(http(exporter.port(), "/", "HEAD").body.empty());
     CHECK(http(exporter.port(), "/", "POST", "Content-Length: 0\r\n").status == 405);
-}
-
-// Where this machine has its build and its files is nothing that a picture is for.
-static std::string without_places(std::string html) {
-    std::array<char, 256> host{};
-    REQUIRE(::gethostname(host.data(), host.size() - 1) == 0);
-    html = std::regex_replace(html, std::regex("<b>" + std::string(host.data()) + "</b>"),
-                              "<b>gpu-a01</b>");
-    html = std::regex_replace(html, std::regex(R"([\w./-]*/standin/)"), "/opt/demo/");
-    return std::regex_replace(html, std::regex(R"([\w./-]*/config\.yaml)"),
-                              "/etc/gpusnoop_exporter/config.yaml");
-}
-
-TEST_CASE("a picture of the page at /", "[.picture]") {
-    require_bpf();
-    const char *picture = std::getenv("GPUSNOOP_PICTURE");
-    REQUIRE(picture != nullptr);
-    const StatusPageNode node("in_flight: {min_age: 1s}\nxid: {enabled: true}\n");
-    const Process hanging({standin("hangs"), "--threads", "1", "--name", "eval.py"});
-    const Process workload(
-        {standin("workload"), "--iterations", "100000000", "--rate", "2000", "--name", "train.py"});
-    const Process sleeper({standin("calls"), "--scenario", "sleep", "--hold", "--name", "sleeper"});
-    sleeper.wait_for_output("holding");
-    node.wait_until_named();
-    ::sleep(6);  // until rates are of whole windows
-    const TemporaryDirectory directory;
-    write_file(directory / "page.html", without_places(http(node.exporter.port(), "/").body));
-    auto command = e2e::browser(directory);
-    const char *size = std::getenv("GPUSNOOP_PICTURE_SIZE");
-    command.insert(command.end(), {"--hide-scrollbars", "--screenshot=" + std::string(picture),
-                                   "--window-size=" + std::string(size ? size : "1280,1750"),
-                                   "file://" + (directory / "page.html").string()});
-    if (std::getenv("GPUSNOOP_PICTURE_DARK") != nullptr) {
-        command.insert(command.begin() + 1, "--blink-settings=preferredColorScheme=0");
-    }
-    const Finished finished = run(std::move(command));
-    INFO(finished.output);
-    CHECK(finished.code == 0);
-    CHECK(std::filesystem::file_size(picture) > 10'000);
 }

@@ -119,7 +119,12 @@ public:
         return process == nullptr ? std::nullopt
                                   : std::optional(gpu_of(*process, device_of(*process, device)));
     }
-    [[nodiscard]] MemoryOverview overview() const { return memory_overview(processes_.table()); }
+    [[nodiscard]] MemoryOverview overview() const {
+        return memory_overview(processes_.table(), settings_.gpus);
+    }
+    [[nodiscard]] std::vector<ProcessSample> samples(std::size_t most) const {
+        return memory_samples(processes_.table(), most);
+    }
     // A call in flight.
     [[nodiscard]] OpenCall open_call(const open_call_record &record);
     // The calls that threads were inside of when they ended, since the last time.

@@ -1,6 +1,7 @@
 #include "exporter/probes/cuda/errors.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -16,6 +17,8 @@ namespace {
 
 // Per process. A program can return any number; only a hostile one returns many without a name.
 constexpr std::size_t max_errors = 1'000;
+// cudaErrorMemoryAllocation and CUDA_ERROR_OUT_OF_MEMORY have one number.
+constexpr std::int32_t out_of_memory = 2;
 constexpr std::uint64_t surplus_errors = std::uint64_t{1} << 63;  // no key of a single one
 
 // One after the last number: no function has it.
@@ -40,7 +43,12 @@ struct CudaErrors::State final : PartState {
     static constexpr Part part = Part::errors;
 
     tsl::robin_map<std::uint64_t, series::Slot> slots;  // function << 32 | code
+    CallCounts counts;
 };
+
+const CallCounts &CudaErrors::counts(const Process &process) {
+    return state_of<State>(process).counts;
+}
 
 void CudaErrors::started(Process &process) {
     add_state<State>(process);
@@ -52,7 +60,8 @@ bool CudaErrors::shows(const cuda_record &head) {
 }
 
 void CudaErrors::count(Process &process, const cuda_record &head) {
-    auto &slots = state_of<State>(process).slots;
+    State &state = state_of<State>(process);
+    auto &slots = state.slots;
     const std::uint64_t of_function = std::uint64_t{number_of(head)} << 32;
     std::uint64_t key = of_function | static_cast<std::uint32_t>(head.result);
     auto found = slots.find(key);
@@ -71,6 +80,14 @@ void CudaErrors::count(Process &process, const cuda_record &head) {
                     .first;
     }
     families_.errors.add(found->second, 1);
+    CallCounts &counts = state.counts;
+    counts.errors++;
+    if (head.result == out_of_memory) {
+        counts.out_of_memory++;
+        counts.last_out_of_memory =
+            std::max(counts.last_out_of_memory,
+                     std::chrono::nanoseconds(static_cast<std::int64_t>(head.ended_ns)));
+    }
 }
 
 }  // namespace gpusnoop::probes

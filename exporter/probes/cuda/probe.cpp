@@ -94,6 +94,9 @@ public:
             overview.out_of_memory = aggregator_.out_of_memory().overview();
         }
     }
+    std::vector<ProcessSample> samples(std::size_t most) const override {
+        return aggregator_.samples(most);
+    }
     [[nodiscard]] bool follows_calls() const override { return true; }
     Result<OpenCalls> open_calls(const OpenCallQuery &query) override {
         return open_calls_

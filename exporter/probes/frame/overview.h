@@ -25,17 +25,47 @@ inline constexpr std::size_t max_overview_slow_calls = 10;
 inline constexpr std::size_t max_overview_in_flight = 20;
 inline constexpr std::size_t max_overview_xids = 10;
 inline constexpr std::size_t max_overview_out_of_memory = 10;
+inline constexpr std::size_t max_overview_ends = 10;  // of those that are bad, and of others
+inline constexpr std::size_t max_overview_gpus = 64;
+inline constexpr std::size_t max_overview_holders = 8;
 inline constexpr std::size_t max_limit_bytes = 320;
+
+// The CUDA calls of a process since it is known.
+struct CallCounts {
+    std::uint64_t launches = 0;  // kernels, also by graphs
+    std::uint64_t errors = 0;
+    std::uint64_t out_of_memory = 0;                // of these
+    std::chrono::nanoseconds last_out_of_memory{};  // CLOCK_MONOTONIC
+};
 
 // Texts in these are valid UTF-8 and not long.
 struct ProcessOverview {
     std::uint32_t pid = 0;
+    std::uint64_t since_ns = 0;  // with the pid: which process it is
     processes::ProcessNames names;
     std::string exe;
     std::vector<std::string> gpus;  // as the label `gpu`, without duplicates
     Amount outstanding;
-    bool is_complete = true;  // false: it may hold more, from calls that were not seen
-    std::string limit = {};   // what limits it, in a sentence; empty: not known
+    CallCounts calls = {};
+    bool is_complete = true;   // false: it may hold more, from calls that were not seen
+    std::string limit = {};    // what limits it, in a sentence; empty: not known
+    std::string verdict = {};  // the same in a word
+};
+
+// The memory that a process holds on a GPU.
+struct HolderOverview {
+    std::uint32_t pid = 0;
+    processes::ProcessNames names;
+    std::uint64_t bytes = 0;
+};
+
+// A GPU of the node, or what processes call one.
+struct GpuOverview {
+    std::string gpu;   // the label
+    std::string name;  // the model; empty: not known
+    std::uint64_t bytes = 0;
+    std::vector<HolderOverview> holders;  // those that hold the most
+    std::size_t holder_count = 0;         // of all
 };
 
 // The memory of a process from one call site, named as in the label `site`.
@@ -52,8 +82,9 @@ struct MemoryOverview {
     std::size_t process_count = 0;           // of all
     std::vector<SiteOverview> sites;         // the same
     std::size_t site_count = 0;
-    Amount outstanding;       // of all
-    bool is_complete = true;  // of all
+    std::vector<GpuOverview> gpus;  // in the order of their labels, numbers first
+    Amount outstanding;             // of all
+    bool is_complete = true;        // of all
 };
 
 struct SlowCallOverview {
@@ -117,12 +148,28 @@ struct OutOfMemoryOverview {
     std::uint64_t count = 0;                     // of all since the start
 };
 
+// The end of a GPU process, or of a process that one started.
+struct EndOverview {
+    std::chrono::nanoseconds at{};  // CLOCK_REALTIME
+    std::uint32_t pid = 0;
+    processes::ProcessNames names;
+    std::string cause;                        // as the label `cause`
+    bool is_bad = false;                      // not one that was asked for
+    std::optional<std::uint64_t> held_bytes;  // on GPUs; none: not known
+};
+
+struct EndsOverview {
+    std::vector<EndOverview> last;  // the newest first
+    std::size_t count = 0;          // of these among those at /api/v1/exits
+};
+
 struct Overview {
     std::optional<MemoryOverview> memory;              // none: no probe knows
     std::optional<SlowCallsOverview> slow_calls;       // the same
     std::optional<InFlightOverview> in_flight;         // the same
     std::optional<XidsOverview> xids;                  // the same
     std::optional<OutOfMemoryOverview> out_of_memory;  // the same
+    std::optional<EndsOverview> ends;                  // the same
 };
 
 }  // namespace gpusnoop::probes

@@ -1,6 +1,7 @@
 // The interface of every probe to the rest of the program.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "exporter/probes/frame/open_calls.h"
 #include "exporter/probes/frame/own_counts.h"
 #include "exporter/probes/frame/probe_state.h"
+#include "exporter/probes/frame/process_sample.h"
 #include "exporter/series/family.h"
 
 namespace gpusnoop::probes {
@@ -65,8 +67,8 @@ enum class StartTurn : std::uint8_t {
     last,      // when all others have started, as its start() reads them
 };
 
-// drain(), report(), folded(), api_pages(), add_to(), open_calls() and take_unreturned() are called
-// from the aggregating thread, health() from any.
+// drain(), report(), folded(), api_pages(), add_to(), samples(), open_calls() and take_unreturned()
+// are called from the aggregating thread, health() from any.
 class Probe {
 public:
     virtual ~Probe() = default;
@@ -106,6 +108,11 @@ public:
 
     // Adds its numbers to the overview, as of the last drain(). Adds nothing while it is down.
     virtual void add_to(Overview & /*overview*/) const {}
+
+    // Samples of the processes that hold the most memory, up to `most`; as cheap as a page's part.
+    [[nodiscard]] virtual std::vector<ProcessSample> samples(std::size_t /*most*/) const {
+        return {};
+    }
 
     // Does it follow calls to their ends?
     [[nodiscard]] virtual bool follows_calls() const { return false; }

@@ -54,6 +54,7 @@ public:
     void on_signals(const Signals &signals);
 
     [[nodiscard]] ExitHistory &history() { return history_; }
+    [[nodiscard]] const ExitHistory &history() const { return history_; }
 
 private:
     void on_exit(const life_exit_record &record, std::chrono::nanoseconds to_realtime);

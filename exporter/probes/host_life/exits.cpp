@@ -1,7 +1,9 @@
 #include "exporter/probes/host_life/exits.h"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -216,6 +218,37 @@ void ExitHistory::add(const GpuProcessEnd &end) {
 
 void ExitHistory::forget_unused(std::chrono::nanoseconds until) {
     std::erase_if(unused_, [&](const auto &one) { return one.second.ended <= until; });
+}
+
+EndsOverview ExitHistory::overview() const {
+    EndsOverview overview;
+    std::array<std::size_t, 2> counts{};  // by is_bad
+    for (auto exit = exits_.rbegin(); exit != exits_.rend(); ++exit) {
+        const std::string cause = cause_of(exit->record);
+        const bool is_bad = cause != "0" && cause != "SIGTERM" && cause != "SIGINT";
+        const bool is_of_gpu =
+            role_name(exit->record.reasons) == followed_role_names.at(FOLLOWED_GPU);
+        if (!is_bad && !is_of_gpu) {
+            continue;  // a data loader's
+        }
+        overview.count++;
+        if (++counts.at(is_bad ? 1 : 0) > max_overview_ends) {
+            continue;
+        }
+        EndOverview &end = overview.last.emplace_back();
+        end.at = exit->at;
+        end.pid = exit->record.head.tgid;
+        end.names = exit->process;
+        end.cause = cause;
+        end.is_bad = is_bad;
+        if (exit->held) {
+            end.held_bytes.emplace(0);
+            for (const auto &[gpu, bytes] : exit->held->device_bytes) {
+                *end.held_bytes += bytes;
+            }
+        }
+    }
+    return overview;
 }
 
 ApiPage exits_page(std::vector<ProcessExit> all, CudaFunctionName function_name) {

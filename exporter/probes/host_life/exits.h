@@ -14,6 +14,7 @@
 #include "bpf/host_life.h"
 #include "exporter/probes/frame/api_page.h"
 #include "exporter/probes/frame/cuda_facts.h"
+#include "exporter/probes/frame/overview.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {
@@ -67,6 +68,8 @@ public:
     void add(const GpuProcessEnd &end);
     // Forgets what was held by processes that ended before, and whose ends have not come.
     void forget_unused(std::chrono::nanoseconds until);
+    // The newest of GPU processes, and of others those that nobody asked for.
+    [[nodiscard]] EndsOverview overview() const;
     // The newest first.
     [[nodiscard]] std::vector<ProcessExit> list() const { return {exits_.rbegin(), exits_.rend()}; }
 

@@ -36,6 +36,12 @@ public:
                    : std::vector<ApiPage>{};
     }
 
+    void add_to(Overview &overview) const override {
+        if (is_up_) {
+            overview.ends = aggregator().history().overview();
+        }
+    }
+
 private:
     [[nodiscard]] bool is_trace() const { return trace_.exit || trace_.signal; }
 

@@ -242,7 +242,10 @@ std::vector<ApiPage> HostTimeProbe::api_pages(std::string_view name) {
 void HostTimeProbe::add_to(Overview &overview) const {
     if (overview.memory) {
         for (ProcessOverview &process : overview.memory->processes) {
-            process.limit = recent_.sentence_of(process.pid).value_or("");
+            if (auto verdict = recent_.verdict_of(process.pid)) {
+                process.limit = std::move(verdict->sentence);
+                process.verdict = verdict->word;
+            }
         }
     }
 }

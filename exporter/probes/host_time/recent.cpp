@@ -45,17 +45,20 @@ RecentTimes::Window RecentTimes::window_of(const Process &process) {
 }
 
 // The last process with this id is the one that runs.
-std::optional<std::string> RecentTimes::sentence_of(std::uint32_t pid) const {
+std::optional<RecentTimes::Verdict> RecentTimes::verdict_of(std::uint32_t pid) const {
     const auto after = processes_.upper_bound({pid, std::numeric_limits<std::uint64_t>::max()});
     if (after == processes_.begin() || std::prev(after)->first.tgid != pid) {
         return std::nullopt;
     }
     const Window window = window_of(std::prev(after)->second);
-    return window.conclusion ? std::optional(fmt::format(
-                                   "In the last {} s: {}",
-                                   std::chrono::round<std::chrono::seconds>(window.elapsed).count(),
-                                   probes::sentence_of(*window.conclusion)))
-                             : std::nullopt;
+    if (!window.conclusion) {
+        return std::nullopt;
+    }
+    return Verdict{
+        .word = key_of(window.conclusion->limit),
+        .sentence = fmt::format("In the last {} s: {}",
+                                std::chrono::round<std::chrono::seconds>(window.elapsed).count(),
+                                sentence_of(*window.conclusion))};
 }
 
 }  // namespace gpusnoop::probes

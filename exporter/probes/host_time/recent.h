@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "exporter/probes/frame/process_identity.h"
 #include "exporter/probes/host_time/aggregator.h"
@@ -20,8 +21,12 @@ public:
     // What the aggregator has counted until now.
     void on_reading(const HostTimeAggregator &aggregator, std::chrono::nanoseconds now);
 
-    // "In the last 75 s: ...", of the running process with this id. Nothing: not known.
-    [[nodiscard]] std::optional<std::string> sentence_of(std::uint32_t pid) const;
+    struct Verdict {
+        std::string_view word;  // key_of() a limit
+        std::string sentence;   // "In the last 75 s: ..."
+    };
+    // Of the running process with this id. Nothing: not known.
+    [[nodiscard]] std::optional<Verdict> verdict_of(std::uint32_t pid) const;
 
 private:
     struct Mark {

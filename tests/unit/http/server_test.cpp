@@ -54,6 +54,16 @@ TEST_CASE("a page is served with the headers it needs") {
     CHECK(body_of(response) == "up 1\n");
 }
 
+TEST_CASE("a response can say that browsers may keep it") {
+    const auto server = serve({{"/style", [](const Request &) {
+                                    Response response = text_response(200, "p{}");
+                                    response.cache_control = "private, max-age=60";
+                                    return response;
+                                }}});
+    const std::string response = get(server->port(), "/style?v=1");
+    CHECK(header_of(response, "Cache-Control") == "private, max-age=60");
+}
+
 TEST_CASE("the handler sees the request") {
     Request seen;
     const auto server = serve({{"/x", [&seen](const Request &request) {

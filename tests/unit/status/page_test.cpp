@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,7 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "exporter/status/html.h"
+#include "exporter/status/assets.h"
+#include "exporter/status/parts.h"
 #include "tests/harness/counting.h"
 
 using namespace gpusnoop;
@@ -73,7 +75,36 @@ Facts facts() {
                                 .exe = "/usr/bin/python3.11",
                                 .gpus = {"0", "3"},
                                 .outstanding = {8'589'938'688, 3},
-                                .limit = "In the last 75 s: the GPU < the host."});
+                                .calls = {.launches = 9'000,
+                                          .errors = 12,
+                                          .out_of_memory = 2,
+                                          .last_out_of_memory = std::chrono::seconds(100)},
+                                .limit = "In the last 75 s: the GPU < the host.",
+                                .verdict = "cuda_calls"});
+    facts.to_realtime = some_time - std::chrono::seconds(160);
+    facts.past.push_back(
+        {.held = {1'073'741'824, 4'294'967'296, 8'589'938'688}, .launches_per_second = 150.25});
+    memory.gpus.push_back({.gpu = "0",
+                           .name = "NVIDIA H100",
+                           .bytes = 8'589'934'592,
+                           .holders = {{.pid = 41'230,
+                                        .names = {.comm = "python3",
+                                                  .script = "train.py",
+                                                  .container = "",
+                                                  .slurm_job_id = "",
+                                                  .user = ""},
+                                        .bytes = 8'589'934'592}},
+                           .holder_count = 3});
+    memory.gpus.push_back({.gpu = "1", .name = "", .holders = {}});
+    auto &ends = facts.overview.ends.emplace();
+    ends.count = 1;
+    probes::EndOverview &end = ends.last.emplace_back();
+    end.at = some_time - std::chrono::seconds(30);
+    end.pid = 40'000;
+    end.names.comm = "eval.py";
+    end.cause = "SIGSEGV";
+    end.is_bad = true;
+    end.held_bytes = 1'073'741'824;
     memory.process_count = 1;
     memory.outstanding = {8'589'938'688, 3};
     memory.sites.push_back(
@@ -116,12 +147,12 @@ Facts facts() {
 
 // The row that is named so, without markup.
 std::string row(const std::string &html, const std::string &name) {
-    const std::size_t at = html.find("<tr><th scope=\"row\">" + name);
+    const std::size_t at = html.find("<tr><th>" + name);
     if (at == std::string::npos) {
         return "";
     }
-    const std::string cells = std::regex_replace(html.substr(at, html.find("</tr>", at) - at),
-                                                 std::regex("</t[hd]>"), "|");
+    const std::string cells =
+        std::regex_replace(html.substr(at, html.find('\n', at) - at), std::regex("<td>"), "|");
     return std::regex_replace(cells, std::regex("<[^>]*>"), "");
 }
 
@@ -132,9 +163,9 @@ TEST_CASE("only who may take a profile sees links that take one") {
     CHECK(count(page(with), "api/v1/profile") == 0);
     with.may_profile = true;
     const std::string html = page(with);
-    CHECK(count(html, "href=\"./api/v1/profile?type=cpu&amp;pid=41230&amp;format=svg\"") == 1);
-    CHECK(count(html, "href=\"./api/v1/profile?type=offcpu&amp;format=svg\"") == 1);
-    CHECK(count(html, "api/v1/profile?") == 6);
+    CHECK(count(html, "href=\"./api/v1/profile?format=svg&amp;type=cpu&amp;pid=41230\"") == 1);
+    CHECK(count(html, "href=\"./api/v1/profile?format=svg&amp;type=offcpu\"") == 1);
+    CHECK(count(html, "api/v1/profile?") == 4);
 }
 
 TEST_CASE("markup in texts is escaped") {
@@ -150,36 +181,44 @@ TEST_CASE("markup in texts is escaped") {
 TEST_CASE("the page has what a person looks for first") {
     const std::string html = page(facts());
     CHECK_THAT(html, ContainsSubstring("<html lang=\"en\">"));
-    CHECK_THAT(html, ContainsSubstring("<title>gpusnoop_exporter on node-1</title>"));
+    CHECK_THAT(html, ContainsSubstring("<title>node-1: GPU processes</title>"));
     CHECK_THAT(html, ContainsSubstring("<link rel=\"icon\" href=\"data:,\">"));
     CHECK_THAT(html, ContainsSubstring("<dt>Version</dt><dd>1.2.3 (abcdef)</dd>"));
     CHECK_THAT(html, ContainsSubstring("<dt>Up for</dt><dd>2h 5m</dd>"));
     CHECK_THAT(html, ContainsSubstring("<dt>Configuration</dt><dd>the defaults, no file</dd>"));
-    CHECK_THAT(html, ContainsSubstring("<time datetime=\"2026-03-01T09:30:00Z\">2026-03-01 "
-                                       "09:30:00</time> UTC."));
-    CHECK_THAT(html, ContainsSubstring("<b class=\"ok\">All is well:</b> All enabled probes "
-                                       "are up, and no event was lost."));
+    CHECK_THAT(html, ContainsSubstring("As of <time>2026-03-01 09:30:00Z</time>"));
+    CHECK_THAT(html,
+               ContainsSubstring("<b class=\"ok\">All enabled probes are up, and no event was "
+                                 "lost.</b>"));
     CHECK(row(html, "cuda") ==
-          "cuda|up|18 functions in 2 files|150|1,234,567|0|0|attached by session|");
+          "cuda|up|18 functions in 2 files|150|1,234,567|0|0|attached by session");
     CHECK_THAT(html, ContainsSubstring("Per second: over the last 7.50s."));
     CHECK(row(html, "python3 train.py") ==
-          "python3 train.py pid 41230of alice, Slurm job 4711In the last 75 s: the GPU &lt; the "
-          "host.|8.00 GiB|3|0, 3|4be1c9aa77d0|"
-          "/usr/bin/python3.11|");
-    CHECK_THAT(html, ContainsSubstring("<code title=\"4be1c9aa77d0ffff\">4be1c9aa77d0</code>"));
-    CHECK_THAT(html, ContainsSubstring("<p>1 process holds <data value=\"8589938688\">8.00 "
-                                       "GiB</data> in 3 allocations.</p>"));
-    CHECK(row(html, "<code class=\"fit\">leak_big") ==
-          "leak_big &lt; train_step &lt; main|8.00 GiB|2|train.py pid 41230|none|");
-    CHECK_THAT(html, ContainsSubstring("<data value=\"8589934592\">"));
-    CHECK(row(html, "<code class=\"fit\">unknown") ==
-          "unknown|4.00 KiB|1|train.py pid 41230|none|");
-    CHECK(row(html, "<time") ==
-          "2026-03-01 09:30:00|4.21s|ncclAllReduce|libnccl.so.2|train.py pid 41230|none|none|"
-          "2 callsframe0 module.soframe1 module.so|");
-    CHECK(row(html, "<code class=\"fit\">/usr/lib/libcudart.so.12") ==
+          "python3 train.py pid 41230of alice, Slurm job 4711, container 4be1c9aa77d0"
+          "/usr/bin/python3.11|8.00 GiB3 allocations| +7.00 GiB|0, 3|150|122 out of memory|"
+          "cuda callsIn the last 75 s: the GPU &lt; the host.|ncclGroupEnd 1m 30s");
+    CHECK_THAT(html, ContainsSubstring("<path d=\"M116 16l8 -14\">"));
+    CHECK(row(html, "0") ==
+          "0|NVIDIA H100|8.00 GiB|8.00 GiB python3 train.py pid 41230and 2 others");
+    CHECK(row(html, "1") == "1|not known|0 B|nobody");
+    CHECK(row(html, "<time>2026-03-01 09:29:30Z") ==
+          "2026-03-01 09:29:30Z30s ago|killed by SIGSEGV||eval.py pid 40000|It held 1.00 GiB on "
+          "GPUs.");
+    CHECK(row(html, "<time>2026-03-01 09:29:00Z") ==
+          "2026-03-01 09:29:00Z1m 0s ago|out of GPU memory|0, 3|python3 train.py pid 41230of "
+          "alice, Slurm job 4711, container 4be1c9aa77d0|The last of 2 calls that found no "
+          "memory. It holds 8.00 GiB.");
+    CHECK_THAT(html, ContainsSubstring("<p>1 process holds 8.00 GiB in 3 allocations.</p>"));
+    CHECK(row(html, "<code>leak_big") ==
+          "leak_big &lt; train_step &lt; main|8.00 GiB|2|train.py pid 41230");
+    CHECK(row(html, "<code>unknown") == "unknown|4.00 KiB|1|train.py pid 41230");
+    CHECK(row(html, "<time>2026-03-01 09:30:00Z") ==
+          "2026-03-01 09:30:00Z|4.21s|ncclAllReducelibnccl.so.2|train.py pid 41230||"
+          "2 callsframe0 module.soframe1 module.so");
+    CHECK(row(html, "<code>/usr/lib/libcudart.so.12") ==
           "/usr/lib/libcudart.so.12|3|attached by cuda, 18 functionsattached by functions, 2 "
-          "functions, 1 of them expensive|c0ffee|");
+          "functions, 1 of them expensive|c0ffee");
+    CHECK_THAT(html, ContainsSubstring("Expensive: the kernel cannot emulate"));
     CHECK(html.find(" more") == std::string::npos);
 }
 
@@ -215,21 +254,23 @@ TEST_CASE("the page says what is wrong, in words") {
                                        "taken over: <code>c.yaml:1:1: &lt;no&gt;</code>"));
     CHECK_THAT(html, ContainsSubstring("<dd><b class=\"bad\">failed</b>, <time"));
     CHECK_THAT(html, ContainsSubstring("<b class=\"bad\">Problem:</b> Events are being lost, per "
-                                       "second: cuda <data value=\"12.5\">12.5</data>."));
+                                       "second: cuda 12.5."));
     CHECK_THAT(html, ContainsSubstring("<b class=\"bad\">Problem:</b> 1 of 2 probes has "
-                                       "failed: fence."));
+                                       "failed: fence (reason below)."));
     CHECK_THAT(html, ContainsSubstring("<b class=\"bad\">Problem:</b> 1 file that processes use "
                                        "could not be attached to"));
     CHECK(row(html, "cuda") ==
           "cuda|up|18 functions in 2 files|150|1,234,567|12.5|102ring_full 100, undecodable "
-          "2|attached by sessionfailed to attach: elf 2|");
+          "2|attached by sessionfailed to attach: elf 2");
     CHECK(row(html, "fence") ==
-          "fence|failed|nothing|0|0|0|0|no kprobes: &lt;script&gt;alert(1)&lt;/script&gt;|");
-    CHECK(row(html, "<code class=\"fit\">/lib/broken.so") ==
-          "/lib/broken.so|1|not attached by functions: not an ELF file|none|");
-    CHECK(row(html, "<code class=\"fit\">/lib/other.so") ==
-          "/lib/other.so|0|not attached: it has none of the functions that are traced|none|");
-    CHECK(html.find("All is well") == std::string::npos);
+          "fence|failed|nothing|0|0|0|0|no kprobes: &lt;script&gt;alert(1)&lt;/script&gt;");
+    CHECK(html.find("<tr><th>fence") < html.find("<tr><th>cuda"));
+    CHECK(row(html, "<code>/lib/broken.so") ==
+          "/lib/broken.so|1|not attached by functions: not an ELF file|none");
+    CHECK(row(html, "<code>/lib/other.so") ==
+          "/lib/other.so|0|not attached: it has none of the functions that are traced|none");
+    CHECK_THAT(html, ContainsSubstring("<details id=\"all-libraries\" open=\"\">"));
+    CHECK_THAT(html, !ContainsSubstring("no event was lost"));
 
     all.probes[0].rate.lost = 0;
     CHECK_THAT(page(all), ContainsSubstring("<b class=\"note\">Note:</b> 102 events were lost "
@@ -250,10 +291,11 @@ TEST_CASE("a probe that the node does not support, or that is switched off, is n
         {.name = "pcie", .state = ProbeState::unsupported, .detail = "no kprobes"});
     all.probes.push_back({.name = "fence", .state = ProbeState::disabled, .detail = "off"});
     const std::string html = page(all);
-    CHECK_THAT(html, ContainsSubstring("<b class=\"ok\">All is well:</b> All enabled probes that "
-                                       "this node supports are up, and no event was lost."));
-    CHECK(row(html, "pcie") == "pcie|unsupported|nothing|0|0|0|0|no kprobes|");
-    CHECK(row(html, "fence") == "fence|disabled|nothing|0|0|0|0|off|");
+    CHECK_THAT(html, ContainsSubstring("<b class=\"ok\">All enabled probes that this node supports "
+                                       "are up, and no event was lost.</b>"));
+    CHECK(row(html, "pcie") == "pcie|unsupported|nothing|0|0|0|0|no kprobes");
+    CHECK(row(html, "fence").empty());
+    CHECK_THAT(html, ContainsSubstring("<p>Switched off by the configuration: fence.</p>"));
 
     all.probes[0].state = ProbeState::failed;
     CHECK_THAT(page(all),
@@ -306,35 +348,47 @@ TEST_CASE("a lower bound is marked as one") {
     all.overview.memory->processes.at(0).is_complete = false;
     const std::string html = page(all);
     CHECK(row(html, "python3 train.py") ==
-          "python3 train.py pid 41230of alice, Slurm job 4711In the last 75 s: the GPU &lt; the "
-          "host.|&ge; 8.00 GiB|&ge; 3|0, 3|"
-          "4be1c9aa77d0|/usr/bin/python3.11|");
-    CHECK_THAT(html, ContainsSubstring("<p>1 process holds at least <data"));
+          "python3 train.py pid 41230of alice, Slurm job 4711, container 4be1c9aa77d0"
+          "/usr/bin/python3.11|&ge; 8.00 GiB3 allocations| +7.00 GiB|0, 3|150|122 out of memory|"
+          "cuda callsIn the last 75 s: the GPU &lt; the host.|ncclGroupEnd 1m 30s");
+    CHECK_THAT(html, ContainsSubstring("<p>1 process holds at least 8.00 GiB"));
     CHECK_THAT(html, ContainsSubstring("&ge;: the process ran before the probes were attached"));
 }
 
-TEST_CASE("calls that hang come first on the page") {
+TEST_CASE("processes come first on the page, then calls in flight, GPUs and events") {
     Facts all = facts();
     all.overview.in_flight->count = 3;
     const std::string html = page(all);
-    CHECK(html.find("<h2 id=\"in-flight\">") == html.find("<h2"));
+    std::size_t before = 0;
+    for (const std::string id :
+         {"processes", "in-flight", "gpus", "events", "probes", "exporter"}) {
+        const std::size_t at = html.find("<h2 id=\"" + id + "\">");
+        CAPTURE(id);
+        REQUIRE(at != std::string::npos);
+        CHECK(at > before);
+        before = at;
+    }
+    CHECK(html.find("<h2 id=\"processes\">") == html.find("<h2"));
+    CHECK(html.find("<nav") > html.find("<footer>"));
     CHECK(row(html, "<code>ncclGroupEnd") ==
-          "ncclGroupEnd|1m 30s|libnccl.so.2|python3 pid 41230|pt_autograd_0 tid 41301|-|none|"
+          "ncclGroupEndlibnccl.so.2|1m 30s|python3 pid 41230|pt_autograd_0 tid 41301||"
           "train.py:&lt;lambda&gt;:423 callspoll libc.so.6train.py:&lt;lambda&gt;:42 train.py"
-          "train.py:main:50 train.py|");
+          "train.py:main:50 train.py");
     CHECK_THAT(html, ContainsSubstring("<code>train.py:&lt;lambda&gt;:42</code><details>"));
     all.overview.in_flight->stacks = nullptr;
-    CHECK_THAT(row(page(all), "<code>ncclGroupEnd"), EndsWith("|none|not known|"));
-    CHECK_THAT(html, ContainsSubstring("<p>3 calls have been running for <data"));
+    CHECK_THAT(row(page(all), "<code>ncclGroupEnd"), EndsWith("||not known"));
+    CHECK_THAT(html, ContainsSubstring("<p>3 calls have been running for 1.00s or longer."));
     CHECK_THAT(html, ContainsSubstring("And 2 more, which began later."));
     all.overview.in_flight->oldest.clear();
-    CHECK_THAT(page(all), ContainsSubstring("No call has been running for <data"));
+    CHECK_THAT(page(all), ContainsSubstring("No call has been running for 1.00s or longer."));
     all.overview.in_flight.reset();
     CHECK_THAT(page(all), ContainsSubstring("the probe <code>in_flight</code> is not up"));
 }
 
 TEST_CASE("the page reloads only if it is asked to") {
     CHECK_THAT(page(facts()), !ContainsSubstring("http-equiv"));
+    CHECK_THAT(page(facts()), ContainsSubstring("<script src=\"./status.js?v="));
+    CHECK_THAT(page(facts(), 7), !ContainsSubstring("<script"));
     CHECK_THAT(page(facts()), ContainsSubstring("<a href=\"./?refresh=10\">"));
     const std::string html = page(facts(), 7);
     CHECK_THAT(html, ContainsSubstring("<meta http-equiv=\"refresh\" content=\"7\">"));
@@ -343,86 +397,86 @@ TEST_CASE("the page reloads only if it is asked to") {
 
 TEST_CASE("every table of the page can be told from the others and read aloud") {
     const std::string html = page(facts());
-    CHECK(count(html, "<table>") == 6);
-    CHECK(count(html, "<thead>") == 6);
-    CHECK(count(html, "<th>") == 0);  // all have a scope
-    for (const std::string id :
-         {"in-flight", "probes", "processes", "allocations", "slow-calls", "libraries"}) {
+    CHECK(count(html, "<table") == 8);
+    CHECK(count(html, "<thead>") == 8);
+    CHECK(count(html, "<th>") == count(html, "<tr><th>"));  // others have a scope
+    for (const std::string id : {"in-flight", "probes", "processes", "gpus", "events",
+                                 "allocations", "slow-calls", "libraries"}) {
         CHECK(count(html, "<h2 id=\"" + id + "\">") == 1);
         CHECK(count(html, "aria-labelledby=\"" + id + "\" tabindex=\"0\"") == 1);
     }
     CHECK_THAT(html, ContainsSubstring("name=\"viewport\""));
-    CHECK_THAT(html, ContainsSubstring("prefers-color-scheme:dark"));
+    CHECK_THAT(stylesheet().text, ContainsSubstring("prefers-color-scheme:dark"));
+    // On a phone, a cell says what it is.
+    CHECK_THAT(stylesheet().text,
+               ContainsSubstring(".processes td:nth-child(2)::before{content:\"Holds\"}"));
+    CHECK_THAT(html, !ContainsSubstring("style="));
+    CHECK_THAT(html, !ContainsSubstring("<style"));
 }
 
-TEST_CASE("the page stays small and harmless whatever the processes are called") {
-    const std::string hostile = "\"'><script src=//evil>&\u202E\xFF</style><img src=x onerror=y>" +
-                                std::string(100'000, '"');
+TEST_CASE("probes are one line unless something is wrong") {
     Facts all = facts();
-    all.node = all.version = all.revision = all.config_file = all.telemetry_path = hostile;
-    all.last_reload = {.successful = false, .last_success = 0, .at = some_time, .problem = hostile};
-    all.overview_problem = hostile;
-    all.probes.assign(40, {.name = hostile,
-                           .state = probes::ProbeState::up,
-                           .detail = hostile,
-                           .functions = 1,
-                           .libraries = 1,
-                           .attach_failures = {{hostile, 1}},
-                           .events = 1,
-                           .lost = {{hostile, 1}},
-                           .rate = {}});
-    // More than are listed; those after them are short, or they would take gigabytes.
-    all.libraries.assign(max_libraries + 10, {.path = hostile,
-                                              .build = hostile,
-                                              .processes = 1,
-                                              .attached = {{hostile, 1}},
-                                              .problems = {{hostile, hostile}}});
-    all.libraries.resize(10'000);
-    auto &memory = *all.overview.memory;
-    const processes::ProcessNames hostile_names = {.comm = hostile,
-                                                   .script = hostile,
-                                                   .container = hostile,
-                                                   .slurm_job_id = hostile,
-                                                   .user = hostile};
-    memory.processes.assign(probes::max_overview_processes, {.pid = 1,
-                                                             .names = hostile_names,
-                                                             .exe = hostile,
-                                                             .gpus = {hostile},
-                                                             .outstanding = {1, 1}});
-    memory.process_count = 10'000;
-    memory.sites.assign(probes::max_overview_sites,
-                        {.pid = 1, .names = hostile_names, .site = hostile, .outstanding = {1, 1}});
-    memory.site_count = 1'000'000;
-    probes::SlowCallOverview call = slow_call(hostile, 200);
-    call.names = hostile_names;
-    call.error = hostile;
-    const auto stack =
-        std::make_shared<std::vector<symbols::Frame>>(200, symbols::Frame{hostile, hostile, 0});
-    call.stack = stack;
-    all.overview.slow_calls->last.assign(probes::max_overview_slow_calls, call);
-    all.overview.slow_calls->kept = 100;
-    const std::string html = page(all, 10);
-    CHECK(html.size() < 1'000'000);
-    CHECK(count(html, "<script") == 0);
-    CHECK(count(html, "<img") == 0);
-    CHECK(count(html, "\u202E") == 0);
-    CHECK(count(html, "</style>") == 1);
-    // No attribute ends where it should not: whatever is between < and > is ours.
-    const std::regex tag(R"re(<(!DOCTYPE html|/?[a-z][a-z0-9]*( [a-z-]+(="[^"<>]*")?)*)>)re");
-    std::size_t tags = 0;
-    const std::string body = html.substr(html.find("</style>"));
-    for (auto at = body.find('<'); at != std::string::npos; at = body.find('<', at + 1)) {
-        const std::string one = body.substr(at, body.find('>', at) + 1 - at);
-        tags++;
-        if (one.size() > 4000 || !std::regex_match(one, tag)) {
-            FAIL("not a tag of ours: " + one.substr(0, 200));
-        }
-    }
-    CHECK(tags > 1000);
-    CHECK_THAT(html, ContainsSubstring("<p>And 8 more.</p>"));                          // probes
-    CHECK_THAT(html, ContainsSubstring("<p>And 9,970 more.</p>"));                      // libraries
-    CHECK_THAT(html, ContainsSubstring("<p>And 9,980 more, which hold less: see "));    // processes
-    CHECK_THAT(html, ContainsSubstring("<p>And 999,985 more, which hold less: see "));  // sites
-    CHECK_THAT(html, ContainsSubstring("<p>And 90 more before them: see "));            // calls
-    CHECK_THAT(html, ContainsSubstring("and 184 more</details>"));                      // frames
+    CHECK_THAT(page(all),
+               ContainsSubstring("<details id=\"all-probes\"><summary><b class=\"ok\">All "
+                                 "enabled probes are up"));
+    CHECK_THAT(page(all), !ContainsSubstring("<ul class=\"notes\">"));
+    all.probes[0].rate.lost = 1;
+    CHECK_THAT(page(all),
+               ContainsSubstring("<details id=\"all-probes\" open=\"\"><summary>1 probe<"));
+    CHECK_THAT(page(all), ContainsSubstring("<ul class=\"notes\">"));
+}
+
+TEST_CASE("a line of memory is level unless it changes by more than a fiftieth") {
+    CHECK(growth_html({}) == growth_html({1}));
+    CHECK_THAT(growth_html({100'000, 100'900}), EndsWith(" level"));
+    CHECK_THAT(growth_html({100'000, 100'900, 100'901, 100'800, 100'900}),
+               ContainsSubstring("<path d=\"M108 9h16\">"));
+    CHECK_THAT(growth_html({0, 0, 0, 0, 100, 0, 100}),
+               ContainsSubstring("<path d=\"M100 16h8l8 -14h8\">"));
+    CHECK_THAT(growth_html({2'097'152, 1'048'576}), ContainsSubstring("&minus;1.00 MiB"));
+    CHECK_THAT(growth_html({0, 0}), ContainsSubstring("level"));
+}
+
+TEST_CASE("the page begins with what is wrong with the node") {
+    Facts all = facts();
+    CHECK_THAT(page(all), !ContainsSubstring("<ul class=\"notes\">"));
+    all.overview.memory->processes.at(0).verdict = "hangs";
+    CHECK_THAT(page(all),
+               ContainsSubstring("<b class=\"bad\">Hangs:</b> python3 train.py <small>pid "
+                                 "41230</small>. In the last 75 s: the GPU &lt; the "
+                                 "host."));
+    all.is_for_strangers = true;
+    CHECK_THAT(page(all), !ContainsSubstring("Hangs"));
+    all.is_for_strangers = false;
+    all.overview.memory->processes.assign(5, all.overview.memory->processes.at(0));
+    CHECK_THAT(page(all), ContainsSubstring("<b class=\"bad\">Hangs:</b> 2 processes more"));
+
+    Facts broken = facts();
+    probes::XidOverview &xid = broken.overview.xids.emplace().last.emplace_back();
+    xid.at = some_time - std::chrono::hours(23);
+    xid.code = 79;
+    xid.kind = "hardware";
+    xid.gpu = "2";
+    xid.device = "0000:3b:00.0";
+    CHECK_THAT(page(broken),
+               ContainsSubstring("<b class=\"bad\">Hardware error:</b> Xid 79 of GPU 2, "
+                                 "0000:3b:00.0, at <time>2026-02-28 10:30:00Z</time>"));
+    xid.at = some_time - std::chrono::hours(25);
+    CHECK_THAT(page(broken), !ContainsSubstring("Hardware error"));
+    xid.at = some_time;
+    xid.kind = "application";
+    CHECK_THAT(page(broken), !ContainsSubstring("Hardware error"));
+}
+
+TEST_CASE("the page says why there are no verdicts") {
+    Facts all = facts();
+    CHECK_THAT(page(all), !ContainsSubstring("There are no verdicts"));
+    all.overview.memory->processes.at(0).verdict = "";
+    all.probes.push_back(
+        {.name = "host_time", .state = probes::ProbeState::disabled, .detail = ""});
+    CHECK_THAT(page(all),
+               ContainsSubstring("There are no verdicts: the probe <code>host_time</code> "
+                                 "is switched off by the configuration."));
+    all.probes.back().state = probes::ProbeState::up;  // it does not know yet
+    CHECK_THAT(page(all), !ContainsSubstring("There are no verdicts"));
 }

@@ -63,6 +63,7 @@ struct CudaLaunches::State final : PartState {
     bool is_named = false;  // in named_
     tsl::robin_map<LaunchShape, Count, LaunchShape::Hash> counts;
     tsl::robin_map<std::uint64_t, std::array<series::Slot, 2>> times;  // device
+    std::uint64_t launched = 0;
     // What is counted already of each entry of the kernel's table.
     CountedLaunches counted;
     // What was counted on each device where launches enter the driver.
@@ -80,6 +81,11 @@ CudaLaunches::CudaLaunches(series::FamilySet &families, const CudaProcessTable &
 
 void CudaLaunches::started(Process &process) {
     add_state<State>(process);
+}
+
+std::uint64_t CudaLaunches::launched(const Process &process) {
+    const State &state = state_of<State>(process);
+    return state.launched + state.unseen.launches;
 }
 
 void CudaLaunches::tidy(nanoseconds now) {
@@ -146,6 +152,7 @@ void CudaLaunches::add_by_graph(Process &process, LaunchShape shape, std::uint64
 void CudaLaunches::add(Process &process, LaunchShape shape, std::uint64_t amount,
                        std::uint64_t began_ns) {
     auto &state = state_of<State>(process);
+    state.launched += amount;
     const bool has_room = state.names.has_room_for(shape.kernel);
     if (state.names.renames() > 0) {
         if (const std::string *name = state.names.former_name(shape.kernel, began_ns)) {

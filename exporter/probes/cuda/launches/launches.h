@@ -47,6 +47,9 @@ public:
     // The launches that were not counted, since it began.
     void note_unseen(Process &process);
 
+    // All launches of the process so far, those that were not counted too.
+    [[nodiscard]] static std::uint64_t launched(const Process &process);
+
 private:
     struct Count;
     struct State;

@@ -2,19 +2,29 @@
 // look for a leak, and the overview for a person. And those of a process that has ended.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <vector>
 
+#include "exporter/discovery/gpus/gpus.h"
 #include "exporter/probes/cuda/process.h"
 #include "exporter/probes/frame/cuda_facts.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/process_allocations.h"
+#include "exporter/probes/frame/process_sample.h"
 
 namespace gpusnoop::probes {
 
 [[nodiscard]] std::vector<ProcessAllocations> memory_allocations(const CudaProcessTable &processes);
 
-// The processes and call sites with the largest amounts.
-[[nodiscard]] MemoryOverview memory_overview(const CudaProcessTable &processes);
+// The processes and call sites with the largest amounts, and the GPUs of the node with those that
+// hold memory on them.
+[[nodiscard]] MemoryOverview memory_overview(const CudaProcessTable &processes,
+                                             std::span<const discovery::Gpu> node = {});
+
+// Of the processes with the largest amounts.
+[[nodiscard]] std::vector<ProcessSample> memory_samples(const CudaProcessTable &processes,
+                                                        std::size_t most);
 
 // Its `ended` is set.
 [[nodiscard]] GpuProcessEnd end_of(const Process &process);

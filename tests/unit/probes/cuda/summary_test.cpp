@@ -1,7 +1,10 @@
 // The processes and call sites that hold the most, for the page at /.
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
 #include <string>
+#include <vector>
 
+#include "exporter/discovery/gpus/gpus.h"
 #include "exporter/probes/frame/overview.h"
 #include "tests/unit/probes/cuda/fixture.h"
 #include "tests/unit/probes/cuda/site_allocation.h"
@@ -67,6 +70,61 @@ TEST_CASE("memory on several GPUs names each of them once") {
     bench.allocations(allocation(0x3000, 1, 2'000, MEMORY_device, 1));
     bench.apply_all();
     CHECK(bench.aggregator->overview().processes.at(0).gpus == std::vector<std::string>{"4", "5"});
+}
+
+TEST_CASE("the overview counts launches and errors of each process, and those for lack of memory") {
+    Fixture bench;
+    bench.allocations(process());
+    bench.allocations(process("other", 43));
+    bench.calls(launch(0x10, 1));
+    bench.calls(launch(0x20, 2));
+    bench.allocations(failed("cudaMalloc", 2));
+    bench.calls(failed("cudaMemcpy", 1));
+    bench.apply_all();
+    const MemoryOverview memory = bench.aggregator->overview();
+    REQUIRE(memory.processes.size() == 2);
+    const CallCounts &calls = memory.processes[0].calls;
+    CHECK(memory.processes[0].pid == 42);
+    CHECK(memory.processes[0].since_ns == bench_since);
+    CHECK(calls.launches == 2);
+    CHECK(calls.errors == 2);
+    CHECK(calls.out_of_memory == 1);
+    CHECK(calls.last_out_of_memory ==
+          std::chrono::nanoseconds(failed("cudaMalloc", 2).head.ended_ns));
+    CHECK(memory.processes[1].calls.errors == 0);
+    const auto samples = bench.aggregator->samples(1);
+    REQUIRE(samples.size() == 1);
+    CHECK(samples[0].key == ProcessKey{42, bench_since});
+    CHECK(samples[0].launches == 2);
+}
+
+TEST_CASE("the overview has each GPU of the node, and who holds the most on it") {
+    const std::vector<discovery::Gpu> node = {
+        {.index = 4, .uuid = "", .pci_bus_id = "", .name = "NVIDIA H100"},
+        {.index = 10, .uuid = "", .pci_bus_id = "", .name = "NVIDIA L4"}};
+    Fixture bench({.gpus = node});
+    for (std::uint32_t pid = 1; pid <= max_overview_holders + 2; pid++) {
+        bench.allocations(process("holder", pid));
+        bench.allocations(of(pid, bench_since, allocation(0x1000, pid, 2'000)));
+        bench.allocations(
+            of(pid, bench_since, allocation(0x2000, 1'000, 2'000, MEMORY_pinned_host)));
+    }
+    bench.allocations(of(1, bench_since, allocation(0x3000, 7, 2'000, MEMORY_device, 1)));
+    bench.apply_all();
+    const auto gpus = bench.aggregator->overview().gpus;
+    REQUIRE(gpus.size() == 3);
+    CHECK(gpus[0].gpu == "4");
+    CHECK(gpus[0].name == "NVIDIA H100");
+    CHECK(gpus[0].bytes == 55);  // without pinned memory
+    CHECK(gpus[0].holder_count == max_overview_holders + 2);
+    REQUIRE(gpus[0].holders.size() == max_overview_holders);
+    CHECK(gpus[0].holders.front().pid == max_overview_holders + 2);
+    CHECK(gpus[0].holders.back().bytes == 3);
+    CHECK(gpus[1].gpu == "5");
+    CHECK(gpus[1].name.empty());
+    CHECK(gpus[1].holders.at(0).names.comm == "holder");
+    CHECK(gpus[2].gpu == "10");
+    CHECK(gpus[2].holders.empty());
 }
 
 TEST_CASE("a process that has ended is in the overview no more") {

@@ -178,6 +178,39 @@ TEST_CASE("the last ends are kept, the newest first, with their senders") {
     CHECK_FALSE(document.write({{"limit", "x"}}));
 }
 
+TEST_CASE("the overview has ends of GPU processes, and of workers those that nobody asked for") {
+    HostLifeFixture bench;
+    bench.aggregator.keep(100);
+    bench.aggregator.history().add(gpu_end({{"0", 40}, {"1", 2}}));
+    for (const auto &record :
+         {exit_of(0), exit_of(SIGTERM), exit_of(SIGSEGV), exit_of(SIGTERM, FOLLOWED_CUDA),
+          exit_of(3U << 8U, FOLLOWED_CUDA), gpu_exit(LAST_CALL(98 * second_ns, 1, 3))}) {
+        CHECK(bench.aggregator.on_record(host_life_bytes_of(record), {}));
+    }
+    const EndsOverview ends = bench.aggregator.history().overview();
+    CHECK(ends.count == 4);
+    REQUIRE(ends.last.size() == 4);
+    CHECK(ends.last[0].cause == "0");
+    CHECK_FALSE(ends.last[0].is_bad);
+    CHECK(ends.last[0].held_bytes == 42U);
+    CHECK(ends.last[0].pid == 7);
+    CHECK(ends.last[1].cause == "3");
+    CHECK(ends.last[1].is_bad);
+    CHECK(ends.last[2].cause == "SIGTERM");
+    CHECK_FALSE(ends.last[2].is_bad);
+    CHECK_FALSE(ends.last[2].held_bytes);
+    CHECK(ends.last[3].cause == "SIGSEGV");
+    CHECK(ends.last[3].is_bad);
+    for (std::size_t i = 0; i < 2 * max_overview_ends; i++) {
+        CHECK(bench.aggregator.on_record(host_life_bytes_of(exit_of(SIGSEGV)), {}));
+    }
+    // Those that are bad leave room for the others.
+    const EndsOverview many = bench.aggregator.history().overview();
+    CHECK(many.count == 4 + 2 * max_overview_ends);
+    CHECK(many.last.size() == max_overview_ends + 2);
+    CHECK(many.last.back().cause == "SIGTERM");
+}
+
 TEST_CASE("what a process held is joined with its end, whichever comes first") {
     const bool is_first = GENERATE(true, false);
     HostLifeFixture bench;

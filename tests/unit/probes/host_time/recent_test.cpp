@@ -56,31 +56,35 @@ private:
 TEST_CASE("the last minutes of a process are explained, not what was before") {
     Program program;
     program.read(10s, 0s);
-    CHECK_FALSE(program.recent.sentence_of(7));  // nothing has happened since
+    CHECK_FALSE(program.recent.verdict_of(7));  // nothing has happened since
     program.read(15s, 0s);
-    CHECK_THAT(*program.recent.sentence_of(7),
+    CHECK_THAT(program.recent.verdict_of(7)->sentence,
                StartsWith("In the last 5 s: The host's own work is the limit"));
-    CHECK_FALSE(program.recent.sentence_of(6));
-    CHECK_FALSE(program.recent.sentence_of(8));
+    CHECK_FALSE(program.recent.verdict_of(6));
+    CHECK_FALSE(program.recent.verdict_of(8));
     program.read(75s, 0s);
     program.read(130s, 50s);
-    CHECK_THAT(*program.recent.sentence_of(7), StartsWith("In the last 120 s: The host's own"));
+    CHECK_THAT(program.recent.verdict_of(7)->sentence,
+               StartsWith("In the last 120 s: The host's own"));
     program.read(140s, 60s);  // the first of the marks is forgotten
-    CHECK_THAT(*program.recent.sentence_of(7), StartsWith("In the last 65 s: Data is the limit"));
+    CHECK_THAT(program.recent.verdict_of(7)->sentence,
+               StartsWith("In the last 65 s: Data is the limit"));
     // Another program in the same process.
     program.read(150s, 0s, 2);
     program.read(155s, 0s, 2);
-    CHECK_THAT(*program.recent.sentence_of(7), StartsWith("In the last 5 s: The host's own"));
+    CHECK_THAT(program.recent.verdict_of(7)->sentence,
+               StartsWith("In the last 5 s: The host's own"));
 }
 
 TEST_CASE("a process that has launched nothing in the last minutes is idle") {
     Program notebook;
     notebook.read(10s, 0s);
     notebook.read(70s, 60s);
-    CHECK_THAT(*notebook.recent.sentence_of(7), StartsWith("In the last 60 s: Data is the limit"));
+    CHECK_THAT(notebook.recent.verdict_of(7)->sentence,
+               StartsWith("In the last 60 s: Data is the limit"));
     notebook.read(130s, 120s, 1, true);
     notebook.read(140s, 130s, 1, true);
-    CHECK_THAT(*notebook.recent.sentence_of(7),
+    CHECK_THAT(notebook.recent.verdict_of(7)->sentence,
                StartsWith("In the last 70 s: It is idle: nothing was launched, and the launching "
                           "thread waited, mostly in the state pipe, 100 % of the time."));
 }
@@ -91,13 +95,16 @@ TEST_CASE("a call that hangs is said long before it has taken all of the last mi
     program.read(70s, 60s);
     program.read(75s, 60s, 1, false, 1s);  // the last launch was before this
     program.read(78s, 60s, 1, true, 4s);
-    CHECK_THAT(*program.recent.sentence_of(7), StartsWith("In the last 68 s: Data is the limit"));
+    CHECK_THAT(program.recent.verdict_of(7)->sentence,
+               StartsWith("In the last 68 s: Data is the limit"));
     program.read(80s, 60s, 1, true, 6s);
-    CHECK(*program.recent.sentence_of(7) ==
+    CHECK(program.recent.verdict_of(7)->word == "hangs");
+    CHECK(program.recent.verdict_of(7)->sentence ==
           "In the last 5 s: It hangs: the launching thread has been inside cudaDeviceSynchronize "
           "for 6.00s, and the program has launched nothing in that time.");
     program.read(113s, 60s, 1, true, 39s);
-    CHECK_THAT(*program.recent.sentence_of(7), StartsWith("In the last 38 s: It hangs"));
+    CHECK_THAT(program.recent.verdict_of(7)->sentence, StartsWith("In the last 38 s: It hangs"));
     program.read(118s, 60s, 1, false);
-    CHECK_THAT(*program.recent.sentence_of(7), StartsWith("In the last 108 s: Data is the limit"));
+    CHECK_THAT(program.recent.verdict_of(7)->sentence,
+               StartsWith("In the last 108 s: Data is the limit"));
 }

@@ -1,0 +1,189 @@
+// What has happened last, for the page at /: reports of the driver, calls that found no memory, and
+// ends of processes. Their words link to the runbooks of the alerts that fire on them.
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "exporter/base/quantity_text.h"
+#include "exporter/status/lists.h"
+#include "exporter/status/parts.h"
+#include "exporter/status/sections.h"
+
+namespace gpusnoop::status {
+
+namespace {
+
+// The worst first.
+enum class Rank : std::uint8_t { node_is_broken, bad, normal };
+
+struct Event {
+    std::chrono::nanoseconds at{};
+    Rank rank = Rank::normal;
+    std::string what, gpu, process, details;  // HTML
+};
+using Events = std::vector<Event>;
+
+std::string bad(const std::string &html) {
+    return "<b class=\"bad\">" + html + "</b>";
+}
+
+Rank rank_of(const probes::XidOverview &xid) {
+    return xid.kind == "hardware" || xid.kind == "fatal" ? Rank::node_is_broken
+           : xid.kind == "information"                   ? Rank::normal
+                                                         : Rank::bad;
+}
+
+std::string_view alert_of(const probes::XidOverview &xid) {
+    if (xid.is_switch) {
+        return xid.kind == "fatal" ? "GpusnoopSxidFatal" : "";
+    }
+    return xid.kind == "hardware"      ? "GpusnoopXidHardware"
+           : xid.kind == "application" ? "GpusnoopXidApplication"
+                                       : "GpusnoopXidInformation";
+}
+
+void add(const probes::XidOverview &xid, Events &events) {
+    const std::string_view alert = alert_of(xid);
+    const Rank rank = rank_of(xid);
+    const std::string kind = text_html(xid.kind);
+    const std::string code_html = (xid.is_switch ? "SXid " : "Xid ") + std::to_string(xid.code);
+    events.push_back(
+        {.at = xid.at,
+         .rank = rank,
+         .what = (alert.empty() ? code_html : runbook_html(alert, code_html)) + ", " +
+                 (rank == Rank::node_is_broken ? bad(kind) : kind),
+         .gpu = (xid.gpu.empty() ? dim("a switch") : text_html(xid.gpu)) + "<p>" +
+                text_html(xid.device) + "</p>",
+         .process = xid.process ? process_html(*xid.process, xid.pid) : dim("not named"),
+         .details = code(xid.text)});
+}
+
+std::string end_html(const probes::EndOverview &end) {
+    const std::string cause = text_html(end.cause);
+    if (end.cause.find_first_not_of("0123456789") == std::string::npos) {
+        return end.is_bad ? bad("exited with code " + cause) : "exited with code " + cause;
+    }
+    if (!end.is_bad) {
+        return "ended by " + cause;
+    }
+    return runbook_html(
+        "GpusnoopGpuProcessKilled",
+        bad(end.cause == "oom_kill" ? "killed for lack of host memory" : "killed by " + cause));
+}
+
+void add(const probes::EndOverview &end, Events &events) {
+    events.push_back({.at = end.at,
+                      .rank = end.is_bad ? Rank::bad : Rank::normal,
+                      .what = end_html(end),
+                      .gpu = {},
+                      .process = process_html(end.names, end.pid),
+                      .details = end.held_bytes
+                                     ? "It held " + bytes_text(*end.held_bytes) + " on GPUs."
+                                     : dim("what it held is not known")});
+}
+
+void add(const probes::ProcessOverview &process, std::chrono::nanoseconds to_realtime,
+         Events &events) {
+    std::string gpus;
+    for (const std::string &gpu : process.gpus) {
+        gpus += (gpus.empty() ? "" : ", ") + text_html(gpu);
+    }
+    events.push_back({.at = process.calls.last_out_of_memory + to_realtime,
+                      .rank = Rank::bad,
+                      .what = runbook_html("GpusnoopCudaOutOfMemory", bad("out of GPU memory")),
+                      .gpu = gpus,
+                      .process = process_html(process.names, process.pid),
+                      .details = "The last of " +
+                                 counted(process.calls.out_of_memory, "call", "calls") +
+                                 " that found no memory. It holds " +
+                                 bytes_text(process.outstanding.bytes) + "."});
+}
+
+// All that the overview has.
+Events events_of(const Facts &facts) {
+    const probes::Overview &overview = facts.overview;
+    Events events;
+    if (overview.xids) {
+        for (const probes::XidOverview &xid : overview.xids->last) {
+            add(xid, events);
+        }
+    }
+    if (overview.ends) {
+        for (const probes::EndOverview &end : overview.ends->last) {
+            add(end, events);
+        }
+    }
+    if (overview.memory) {
+        for (const probes::ProcessOverview &process : overview.memory->processes) {
+            if (process.calls.out_of_memory > 0) {
+                add(process, facts.to_realtime, events);
+            }
+        }
+    }
+    return events;
+}
+
+// Those that are shown, the newest first: ends that were asked for displace no others.
+Events shown_of(Events events) {
+    std::ranges::stable_sort(events, std::ranges::greater(), &Event::at);
+    std::ranges::stable_sort(events, std::ranges::less(), &Event::rank);
+    events.resize(std::min(events.size(), events_list.max_rows));
+    std::ranges::stable_sort(events, std::ranges::greater(), &Event::at);
+    return events;
+}
+
+std::string ago_html(std::chrono::nanoseconds at, std::chrono::nanoseconds now) {
+    return "<p>" + span_text(std::chrono::duration<double>(std::max(now, at) - at).count()) +
+           " ago</p>";
+}
+
+// What the list cannot have.
+std::string about_events(const Facts &facts) {
+    const probes::Overview &overview = facts.overview;
+    std::string html;
+    if (!overview.xids) {
+        html += not_known(facts, "xid");
+    } else if (overview.xids->last.empty()) {
+        html += sentence("The driver has reported no Xid and no SXid since the start.");
+    }
+    if (!overview.ends) {
+        html += not_known(facts, "host_life");
+    } else if (overview.ends->last.empty()) {
+        html += sentence("No GPU process has ended since the start.");
+    }
+    return html;
+}
+
+}  // namespace
+
+std::string events_section(const Facts &facts) {
+    const probes::Overview &overview = facts.overview;
+    Events events = events_of(facts);
+    std::size_t all = events.size();
+    List list(events_list);
+    for (const Event &event : shown_of(std::move(events))) {
+        if (!list.add({time_html(event.at) + ago_html(event.at, facts.now), event.what, event.gpu,
+                       event.process, event.details})) {
+            break;
+        }
+    }
+    if (overview.xids) {
+        all += overview.xids->count - overview.xids->last.size();
+    }
+    if (overview.ends) {
+        all += overview.ends->count - overview.ends->last.size();
+    }
+    return heading(events_list) +
+           list.html(all,
+                     ": see <a href=\"./api/v1/xids\">reports of the driver</a> and "
+                     "<a href=\"./api/v1/exits\">ends</a>") +
+           about_events(facts);
+}
+
+}  // namespace gpusnoop::status
