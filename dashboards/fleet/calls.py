@@ -21,8 +21,9 @@ class Calls:
             self.of.counter("gpusnoop_overhead_seconds_total", {"probe": "functions"}, function.activity, number * 2.1e-6,
                             whole=False)
             if function.unobserved:
-                self.of.counter("gpusnoop_function_unobserved_seconds_total", labels, function.activity, function.unobserved,
-                                whole=False)
+                # Of all programs with this library.
+                self.store.add("gpusnoop_function_unobserved_seconds_total", labels, self.of.totals[function.activity],
+                               function.unobserved, self.of.first, self.of.counted_until, whole=False)
             slow = 1 - buckets.share_below(function.slow, function.mean, function.spread)
             self.of.counter("gpusnoop_function_slow_calls_total", labels, function.activity, number * slow)
         self.extremes()

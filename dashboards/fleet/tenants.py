@@ -109,9 +109,9 @@ def serving():
     yield Work("gpu-b03", "tritonserver", (0, 1), "/opt/tritonserver/bin/tritonserver",
                pod=Pod("serving", "embeddings-5c6d7f-hh2vt", "triton"),
                activities={"request": load, "load": product(every(HOUR, 30), lambda second: 0.02)},
-               memory=[Holding("device", "cudaMalloc < nvinfer1::rt::AllocImpl < ExecutionContext",
+               memory=[Holding("device", "nvinfer1::rt::AllocImpl < ExecutionContext",
                                programs.loaded(11 * GIB, -9 * HOUR), 64 * MIB),
-                       Holding("async", "cudaMallocAsync < ort::CudaAllocator::Alloc",
+                       Holding("async", "ort::CudaAllocator::Alloc",
                                programs.loaded(3 * GIB, -9 * HOUR), 4 * MIB, {"request": 12 * MIB})],
                does=programs.replay("request", 0.2) + programs.loading("load"),
                utilization=product(load, lambda second: 0.04), threads={"request": programs.CODE_BOUND})
@@ -133,9 +133,9 @@ def molecular(length):
     steps = product(wobble("gromacs", 0.05), lambda second: 30.0)
     yield Work("gpu-b04", "gmx", ALL, "/opt/gromacs/bin/gmx", linkage="static", slurm=Slurm(48211, 0, "mkoch", 20117),
                activities={"step": steps},
-               memory=[Holding("device", "cudaMalloc < allocateDeviceBuffer < gmx::StatePropagatorDataGpu",
+               memory=[Holding("device", "allocateDeviceBuffer < gmx::StatePropagatorDataGpu",
                                programs.loaded(3 * GIB, -30 * HOUR), 24 * MIB),
-                       Holding("managed", "cudaMallocManaged < gmx::PmeGpu", programs.loaded(1 * GIB, -30 * HOUR),
+                       Holding("managed", "gmx::PmeGpu", programs.loaded(1 * GIB, -30 * HOUR),
                                8 * MIB)],
                does=[Kernel("step", "nbnxn_kernel_ElecEwTwinCut_VdwLJCombGeom_F_cuda", 2, "1848x1x1", "8x8x1",
                             unobserved=0.018),

@@ -25,12 +25,23 @@ function finish(field, config, theme, index = 0) {
   return field;
 }
 
-// What the panel says of a name in its legend, such as its colour.
-function ofName(panel, name) {
-  const said = panel.fieldConfig.overrides.filter(
-    ({ matcher }) => matcher.id === 'byRegexp' && new RegExp(matcher.options.slice(1, -1)).test(name)
+// What the panel says of a series: by its name in the legend, such as its colour, or by its values, such as that it has
+// no name there.
+function ofSeries(panel, field) {
+  const said = panel.fieldConfig.overrides.filter(({ matcher: { id, options } }) =>
+    id === 'byRegexp'
+      ? new RegExp(options.slice(1, -1)).test(field.config.displayName)
+      : id === 'byValue' && reduceField({ field, reducers: [options.reducer] })[options.reducer]
   );
-  return Object.fromEntries(said.flatMap(({ properties }) => properties.map(({ id, value }) => [id, value])));
+  const config = { ...panel.fieldConfig.defaults, custom: { ...panel.fieldConfig.defaults.custom } };
+  for (const { id, value } of said.flatMap(({ properties }) => properties)) {
+    if (id.startsWith('custom.')) {
+      config.custom[id.slice('custom.'.length)] = value;
+    } else {
+      config[id] = value;
+    }
+  }
+  return config;
 }
 
 // One frame for each series, with its legend.
@@ -52,8 +63,7 @@ export function seriesFrames(panel, answers, theme) {
         ],
       });
       finish(frame.fields[0], {}, theme);
-      const own = ofName(panel, frame.fields[1].config.displayName);
-      finish(frame.fields[1], { ...panel.fieldConfig.defaults, ...own }, theme, index++);
+      finish(frame.fields[1], ofSeries(panel, frame.fields[1]), theme, index++);
       return frame;
     })
   );

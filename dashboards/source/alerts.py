@@ -64,8 +64,8 @@ def _described(expression):
     return f'label_join({expression},\n  "subject", " ", {labels})'
 
 
-def listed(title, description, *, severities, with_nodes=True, nothing="no alert fires", **options):
-    """`severities`: matchers, each with its number in the table."""
+def listed(title, description, *, severities, nodes=None, nothing="no alert fires", **options):
+    """`severities`: matchers, each with its number in the table. `nodes`: the columns that say where."""
     first = top(100, _described(" or ".join(f"{number} * {firing(matcher)}" for matcher, number in severities.items())))
     either = " or ".join(firing(matcher) for matcher in severities).replace("ALERTS{", "ALERTS_FOR_STATE{").replace(
         'alertstate="firing", ', "")
@@ -74,8 +74,8 @@ def listed(title, description, *, severities, with_nodes=True, nothing="no alert
         title, description,
         [Column("Value #A", "severity", mappings=_SEVERITY_MAPPING, colors=_SEVERITY_COLORS, align="left"),
          Column("Value #B", "since", "dateTimeAsIsoNoDateIfToday", align="left"),
-         *(node_columns() if with_nodes else ()),
-         Column("summary", "summary", width=430, mappings=[{"type": "value", "options": {
+         *(node_columns() if nodes is None else nodes),
+         Column("summary", "summary", width=445, mappings=[{"type": "value", "options": {
              name: {"text": text, "index": index} for index, (name, text) in enumerate(_summaries().items())}}]),
          Column("subject", "program, GPU or probe"),
          Column("alert", "alert", link=address(f"{RUNBOOKS}/Gpusnoop${{__data.fields.alert}}.md", "Runbook"))],

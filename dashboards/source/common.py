@@ -5,7 +5,7 @@ import re
 
 from . import model
 from .panels import Column, thresholds
-from .promql import CHOSEN, IN_JOB, NODE as BY_NODE, PREFIX, lines, own, process
+from .promql import CHOSEN, IN_JOB, NODE as BY_NODE, PREFIX, lines, named, own, process
 
 # A dashboard's address never changes: links of other people's lead there.
 OVERVIEW = "gpusnoop-overview"
@@ -37,6 +37,11 @@ def limit_bytes(name):
 RUNBOOKS = limit("runbooks")
 # Of rates: some failing calls and some lost events are everywhere.
 FAILING_COLORS = thresholds("text", float(limit("errors_per_second")), "red")
+# What CUDA returns for "not yet" and "already so" is no failure, as for the alerts.
+FAILED = f'error!~"{limit("errors_ignored")}"'
+# A call that lasts for so long hangs, in the alert's words.
+HANGS = {"s": 1, "m": 60, "h": 3600}[limit("hang_call")[-1]] * int(limit("hang_call")[:-1])
+HANGING_COLORS = thresholds("text", HANGS, "orange")
 LOST_COLORS = thresholds("green", float(limit("lost_share")), "orange")
 GROWTH_COLORS = thresholds("text", limit_bytes("leak_growth"), "orange")
 
@@ -191,6 +196,8 @@ def _bounded(panel):
         is_joined = "group_left" in expression  # with what other exporters have of a node
         if _BY_MANY.search(expression) and not re.search(r"topk|\brank\b|ncclSend|[nr]ccl", expression) and not is_joined:
             target["expr"] = lines(_MOST_LINES, expression)
+    for target in panel["targets"]:
+        target["expr"] = named(target["expr"], target["legendFormat"])
 
 
 def dashboard(uid, title, description, rows, *, variables=(), annotations=()):

@@ -1,23 +1,21 @@
 """Calls of single functions: which hang, which are slow, which fail, and how long they take."""
 
 from . import tiles
-from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, WARNING_COLORS, dashboard, in_flight_link, limit, node_columns,
-                     program_columns, program_variables, slow_calls_link)
+from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, HANGING_COLORS, HANGS, WARNING_COLORS, dashboard, in_flight_link,
+                     limit, node_columns, program_columns, program_variables, slow_calls_link)
 from .model import Row, query_variable
-from .panels import EACH_SECOND, Column, heatmap, stat, table, thresholds, timeseries
-from .promql import (CHOSEN, PREFIX, PROGRAM, PROGRAM_NAME, buckets, count, grown, happened, highest, increase, lines, own, quantile, rate,
-                     recorded, top, total, wide, within, zero)
+from .panels import EACH_SECOND, Column, heatmap, stat, table, timeseries
+from .promql import (CHOSEN, NODE as BY_NODE, NODE_NAME, PREFIX, PROGRAM, PROGRAM_NAME, buckets, count, grown, happened, highest,
+                     increase, lines, own, quantile, rate, recorded, top, total, wide, within, zero)
 
 LIBRARY = 'library=~"$library"'
 FUNCTION = 'function=~"$function"'
 SELECTED = (PROGRAM, LIBRARY, FUNCTION)
-NAME = "{{function}} {{library}}"
-OF_PROGRAM_NAME = f"{PROGRAM_NAME} {{{{function}}}} {{{{library}}}}"
+NAME = "{{function}} {{lib}}"
+OF_PROGRAM_NAME = f"{PROGRAM_NAME} {{{{function}}}} {{{{lib}}}}"
 BY_FUNCTION = "library, function"
 OF_PROGRAM = "comm, library, function"
 NONE_HANGS = "no call has lasted for a second"
-# A call that lasts for so long hangs, in the alert's words.
-HANGS = {"s": 1, "m": 60, "h": 3600}[limit("hang_call")[-1]] * int(limit("hang_call")[:-1])
 
 
 def _variables():
@@ -41,7 +39,7 @@ def _now():
     return Row(
         "Now",
         stat("Oldest call in flight", "How long the oldest call of the selected functions has not returned. Orange from the age "
-             "at which it counts as hanging.", "s", zero(f"max({oldest})"), width=6, colors=thresholds("text", HANGS, "orange")),
+             "at which it counts as hanging.", "s", zero(f"max({oldest})"), width=6, colors=HANGING_COLORS),
         stat("Processes with hanging calls", f"Processes with a call that has not returned for {limit('hang_call')}.", "short",
              zero(f"count({count('instance, pid', f'{oldest} > {HANGS}')})"), width=6, colors=WARNING_COLORS),
         tiles.slow_calls(selected, width=6),
@@ -52,7 +50,7 @@ def _now():
               [*node_columns(), *program_columns(), Column("pid", "pid", link=in_flight_link()),
                Column("library", "library"),
                Column("function", "function"),
-               Column("Value #A", "oldest", "s", colors=thresholds("text", HANGS, "orange")),
+               Column("Value #A", "oldest", "s", colors=HANGING_COLORS),
                Column("Value #B", "threads", "short")],
               *within(by_call, top(50, highest(by_call, oldest)),
                       total(by_call, own("calls_in_flight", *SELECTED))),
@@ -61,10 +59,16 @@ def _now():
               "arguments and stacks.",
               [*node_columns(), *program_columns(), Column("library", "library"),
                Column("function", "function", link=slow_calls_link()),
-               Column("Value", "slow calls", colors=WARNING_COLORS)],
+               Column("Value", "slow calls")],
               top(30, happened(f"instance, {OF_PROGRAM}", "function_slow_calls_total", *SELECTED)),
               width=24, height=6, nothing="no call is slow"),
     )
+
+
+def _not_observed():
+    """The share of the range, by node and function. Of several copies of a library, it is all of them added up."""
+    unobserved = total(f"instance, {BY_FUNCTION}", increase("function_unobserved_seconds_total", LIBRARY, FUNCTION))
+    return f"clamp_max({unobserved} / $__range_s, 1)"
 
 
 def _durations():
@@ -78,25 +82,30 @@ def _durations():
                    (lines(10, quantile(0.5, BY_FUNCTION, "function_duration_seconds", *SELECTED)), NAME),
                    logarithmic=True),
         timeseries("Time inside functions", "Threads inside each function, on average: 1 is one thread that does nothing else. Of "
-                   "the ten functions with the most.", "short",
+                   "the ten functions with the most. Only observed calls.", "short",
                    (lines(10, total(BY_FUNCTION, rate("function_duration_seconds_sum", *SELECTED))), NAME)),
-        timeseries("Calls by function", "The ten functions that are called most.", EACH_SECOND,
-                   (lines(10, total(BY_FUNCTION, rate("function_calls_total", *SELECTED))), NAME)),
-        table("Functions by program", "The 100 functions that were called most in this range, with the shortest and the longest "
-              "call of the last whole minute.",
+        timeseries("Calls by function", "The ten functions that are called most. Calls of functions that cost a program too much "
+                   "are observed part of the time: their rate is estimated from half an hour, or missing.", EACH_SECOND,
+                   (lines(10, total(BY_FUNCTION, recorded("program:function_calls:rate5m", *SELECTED))), NAME)),
+        table("Functions by program", "The 100 functions with the most observed calls in this range, with the shortest and the "
+              "longest call of the last whole minute. Not observed: the share of the range in which calls of the function were "
+              "not counted, because they cost a program more than cuda.max_overhead.",
               [*program_columns(),
                Column("library", "library"),
                Column("function", "function"),
                Column("Value #A", "calls", "short"),
-               Column("Value #B", "slow", "short", colors=WARNING_COLORS),
+               Column("Value #B", "slow", "short"),
                Column("Value #C", "failed", "short", colors=ERROR_COLORS),
                Column("Value #D", "shortest", "s"),
-               Column("Value #E", "longest", "s")],
+               Column("Value #E", "longest", "s"),
+               Column("Value #F", "not observed", "percentunit")],
               *within(OF_PROGRAM, top(100, total(OF_PROGRAM, increase("function_calls_total", *SELECTED))),
                       total(OF_PROGRAM, grown("function_slow_calls_total", *SELECTED)),
                       total(OF_PROGRAM, grown("function_errors_total", *SELECTED)),
                       f"min by ({wide(OF_PROGRAM)}) ({own('function_duration_min_seconds', *SELECTED)})",
-                      highest(OF_PROGRAM, own("function_duration_max_seconds", *SELECTED))),
+                      highest(OF_PROGRAM, own("function_duration_max_seconds", *SELECTED)),
+                      highest(OF_PROGRAM, f"0 * {total(f'instance, {OF_PROGRAM}', increase('function_calls_total', *SELECTED))}\n"
+                              f"  + on ({BY_NODE}, {BY_FUNCTION}) group_left () {_not_observed()}")),
               width=24, height=10, sort="calls"),
     )
 
@@ -113,7 +122,7 @@ def _slow():
                    nothing=NONE_HANGS),
         timeseries("Failing calls by error", "Calls that returned an error, by its name.", EACH_SECOND,
                    (lines(10, total("library, function, error", rate("function_errors_total", *SELECTED))),
-                    "{{function}} {{error}} {{library}}"), alarm="red"),
+                    "{{function}} {{error}} {{lib}}"), alarm="red"),
         timeseries("Share of failing calls", "Calls that returned an error, as a share of the function's calls.", "percentunit",
                    (f"{total(BY_FUNCTION, rate('function_errors_total', *SELECTED))}\n  / "
                     f"{total(BY_FUNCTION, rate('function_calls_total', *SELECTED))}", NAME), alarm="red"),
@@ -151,17 +160,15 @@ def _nccl():
         timeseries("Operations by rank", "Operations per second of each rank, in each communicator.",
                    EACH_SECOND, (lines(64, total("comm, communicator, rank, nranks", rate("nccl_operations_total", PROGRAM))),
                                  RANK)),
-        timeseries("Collective operations so far, by rank", "A rank whose line is flat while others rise has stopped.", "short",
-                   (lines(64, highest("comm, communicator, rank, nranks", own("nccl_sequence", PROGRAM))), RANK)),
         timeseries("Bytes by operation", "Bytes that the operations were asked to communicate.", "binBps",
                    (total("function, datatype", rate("nccl_bytes_total", PROGRAM)), "{{function}} {{datatype}}")),
         timeseries("Time inside NCCL calls by node, p99", "99 of 100 calls are shorter. A node whose calls are shorter than those "
                    "of the others comes last: the others wait for it in theirs.", "s",
-                   (quantile(0.99, "instance", "function_duration_seconds", *of), "{{instance}} {{cluster}}"),
+                   (quantile(0.99, "instance", "function_duration_seconds", *of), NODE_NAME),
                    logarithmic=True),
         timeseries("Failing NCCL calls by node", "By the error's name.", EACH_SECOND,
                    (total("instance, function, error", rate("function_errors_total", *of)),
-                    "{{function}} {{error}} {{instance}} {{cluster}}"), alarm="red"),
+                    "{{function}} {{error}} {{node}} {{cluster}}"), alarm="red"),
     )
 
 

@@ -2,13 +2,12 @@
 
 from . import tiles
 from .common import (ERROR_COLORS, HEALTH, STATE_COLORS, STATE_FAILED, STATE_MAPPING, VALID_MAPPING, WARNING_COLORS,
-                     YES_MAPPING, dashboard, node_columns)
+                     UP_MAPPING, YES_MAPPING, dashboard, node_columns)
 from .model import Row
-from .panels import EACH_SECOND, Column, stat, table, timeseries
-from .promql import NODE, grown, increase, lines, own, process, rate, top, total, within, zero
+from .panels import EACH_SECOND, Column, stat, table, thresholds, timeseries
+from .promql import NODE, NODE_NAME, PROGRAM_NAME, grown, increase, lines, own, process, rate, recorded, top, total, within, zero
 
 BY_PROBE = "instance, probe"
-NODE_NAME = "{{instance}} {{cluster}}"
 PROBE = f"{{{{probe}}}} {NODE_NAME}"
 # Of what is no trouble. Grafana's palette has a red.
 CALM = "blue"
@@ -89,14 +88,14 @@ def _cost():
         timeseries("Overhead by program", "Time that the probes add to each program, by node, of the ten largest. 100% is one core.",
                    "percentunit",
                    (lines(10, total("instance, comm, probe", rate("overhead_seconds_total"))),
-                    f"{{{{comm}}}} {{{{script}}}} {{{{slurm_job_id}}}} {{{{probe}}}} {NODE_NAME}"), shade=CALM),
+                    f"{PROGRAM_NAME} {{{{probe}}}} {NODE_NAME}"), shade=CALM),
         timeseries("Time in which calls are not observed", "Programs that exceed cuda.max_overhead have their launches, or calls of "
                    "the functions that cost them most, observed only part of the time. 100% is one process, or one function, all the "
                    "time.",
                    "percentunit", (lines(10, total("instance, comm", rate("cuda_launches_unobserved_seconds_total"))),
-                                   f"{{{{comm}}}} {{{{script}}}} {{{{slurm_job_id}}}} {NODE_NAME}"),
+                                   f"{PROGRAM_NAME} {NODE_NAME}"),
                    (lines(10, total("instance, library, function", rate("function_unobserved_seconds_total"))),
-                    f"{{{{function}}}} {{{{library}}}} {NODE_NAME}"), shade=CALM),
+                    f"{{{{function}}}} {{{{lib}}}} {NODE_NAME}"), shade=CALM),
         timeseries("CPU of exporters", "CPU time of the ten exporters that use the most. 100% is one core.", "percentunit",
                    (lines(10, process("process_cpu_seconds_total", rated=True)), NODE_NAME), shade=CALM),
         timeseries("Resident memory of exporters", "Of the ten exporters that use the most.", "bytes",
@@ -133,20 +132,28 @@ def _cost():
 def _what():
     return Row(
         "What runs where",
-        table("Exporters", "Version, start time, and the last valid configuration of each exporter.",
+        table("Exporters", "Whether each exporter answered the last scrape, those that did not come first; its version, start "
+              "time, and last valid configuration.",
               [*node_columns(),
+               Column("Value #A", "state", mappings=UP_MAPPING, colors=thresholds("red", 1, "green"), align="left"),
                Column("version", "version"),
                Column("revision", "revision"),
                Column("compiler", "compiler"),
                Column("libbpf", "libbpf"),
-               Column("Value #B", "started", "dateTimeAsIso"),
-               Column("Value #C", "configuration", mappings=VALID_MAPPING),
-               Column("Value #D", "configuration read", "dateTimeAsIso")],
-              *within("instance", top(200, own("build_info")),
+               Column("Value #C", "started", "dateTimeAsIso", nothing=""),
+               Column("Value #D", "configuration", mappings=VALID_MAPPING, nothing=""),
+               Column("Value #E", "configuration read", "dateTimeAsIso", nothing="")],
+              *within("instance", f"bottomk(200, {recorded('instance:up:min')})", own("build_info"),
                       total("instance", f"1000 * {process('process_start_time_seconds')}"),
                       total("instance", own("config_last_reload_successful")),
                       total("instance", f"{own('config_last_reload_success_timestamp_seconds')} * 1000")),
-              sort="node", descending=False, width=24),
+              sort=("state", "node"), descending=False, width=24),
+        table("Versions", "How many nodes run each version.",
+              [Column("version", "version"),
+               Column("revision", "revision"),
+               Column("libbpf", "libbpf"),
+               Column("Value", "nodes", "short")],
+              f"count by (version, revision, libbpf) ({own('build_info')})", width=24, height=4),
         table("Kernel features", "Which features each node's kernel has. They decide how probes attach and what that costs.",
               [*node_columns(),
                Column("feature", "feature"),

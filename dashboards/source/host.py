@@ -4,11 +4,14 @@ from .common import ERROR_COLORS, HOST, dashboard, limit, node_columns, program_
 from .host_panels import gpu_without_work, held_up, what_takes_the_time
 from .model import Row
 from .panels import EACH_MINUTE, EACH_SECOND, Column, heatmap, table, timeseries
-from .promql import PROGRAM_NAME, buckets, happened, highest, increase, lines, own, quantile, rate, top, total, wide
+from .promql import (NODE_NAME, PROGRAM_NAME, buckets, happened, highest, increase, lines, own, quantile, rate, top, total,
+                     wide)
 
 ROLE_NAME = f"{PROGRAM_NAME} {{{{role}}}}"
 # Of ends by a signal, those that nobody asks for. Data loaders end by SIGTERM.
 KILLED = f'cause=~"SIGKILL|{limit("killed_causes")}"'
+SIGNALS = " or ".join(increase("host_signals_total", 'sender="process"', *which)
+                      for which in (('role="gpu"',), ('role!="gpu"', 'signal!="SIGTERM"')))
 OFF_BY_DEFAULT = "The probe %s is off by default."
 NOT_COUNTED = "This histogram is off by default: gpusnoop_%s in histograms of config.yaml."
 
@@ -64,10 +67,11 @@ def _starts_and_ends():
                Column("Value", "processes", "short", colors=ERROR_COLORS)],
               top(50, happened("instance, comm, role, cause", "host_process_exits_total", KILLED)),
               height=5, width=24, nothing="no process was killed"),
-        table("Signals from other processes", "Signals that GPU processes and their workers received in this range.",
+        table("Signals from other processes", "Signals that GPU processes received in this range, and their workers, but for "
+              "SIGTERM, by which data loaders end.",
               [*node_columns(), *program_columns(), Column("role", "role"), Column("signal", "signal"),
                Column("Value", "signals", "short")],
-              top(50, total("instance, comm, role, signal", increase("host_signals_total", 'sender="process"')) + " > 0"),
+              top(50, total("instance, comm, role, signal", SIGNALS) + " > 0"),
               height=5, width=24, nothing="no signal"),
         timeseries("Process starts by program", "GPU processes count at their first CUDA call, workers when they start. Many starts "
                    "are a crash loop, or a program that starts a process for each item.",
@@ -92,7 +96,7 @@ def _cpu():
                    (lines(10, quantile(0.99, "comm, role", latency)), ROLE_NAME), logarithmic=True),
         timeseries("CPU time of launching threads, by NUMA node", "A GPU is best fed from its own NUMA node.", "short",
                    (lines(10, total("instance, comm, numa_node", rate("host_launch_thread_cpu_seconds_total"))),
-                    f"{PROGRAM_NAME} node {{{{numa_node}}}} {{{{instance}}}}")),
+                    f"{PROGRAM_NAME} NUMA node {{{{numa_node}}}} {{{{node}}}}")),
         table("NUMA nodes of GPUs", "The NUMA node that each GPU is attached to.",
               [*node_columns(), Column("gpu", "GPU"), Column("Value", "NUMA node", "short")],
               top(200, highest("instance, gpu", own("gpu_numa_node")))),
@@ -123,7 +127,7 @@ def _memory():
 
 
 def _cgroups():
-    name = "{{cgroup}} {{instance}} {{cluster}}"
+    name = f"{{{{cgroup}}}} {NODE_NAME}"
     return Row(
         "Cgroups of GPU programs",
         timeseries("Throttled", "CPUs that a cgroup could not use because its quota was used up, on average.", "short",
@@ -135,10 +139,10 @@ def _cgroups():
         timeseries("Pressure", "Share of time in which some or all tasks of a cgroup waited for CPU, memory or storage.",
                    "percentunit",
                    (lines(10, total("instance, cgroup, resource, kind", rate("host_pressure_seconds_total"))),
-                    "{{cgroup}} {{resource}} {{kind}} {{instance}}")),
+                    "{{cgroup}} {{resource}} {{kind}} {{node}}")),
         timeseries("Memory by NUMA node", "Memory of each cgroup, by NUMA node.", "bytes",
                    (lines(10, total("instance, cgroup, numa_node", own("host_memory_numa_bytes"))),
-                    "{{cgroup}} node {{numa_node}} {{instance}}")),
+                    "{{cgroup}} NUMA node {{numa_node}} {{node}}")),
         collapsed=True,
     )
 
@@ -166,7 +170,7 @@ def _network():
               nothing="no connect failed"),
         timeseries("Lost UDP datagrams", "Datagrams dropped because the socket's receive buffer was full.", EACH_SECOND,
                    (lines(10, total("instance, cgroup", rate("host_udp_receive_drops_total"))),
-                    "{{cgroup}} {{instance}} {{cluster}}"), alarm="orange"),
+                    f"{{{{cgroup}}}} {NODE_NAME}"), alarm="orange"),
         collapsed=True,
     )
 
@@ -177,10 +181,10 @@ def _off_by_default():
         "Block devices, interrupts and virtual machines",
         timeseries("Duration of block requests, p99", "Of requests that these programs issue themselves. "
                    + OFF_BY_DEFAULT % "host_block", "s",
-                   (lines(10, quantile(0.99, "instance, device, op", block)), "{{device}} {{op}} {{instance}}"), logarithmic=True),
+                   (lines(10, quantile(0.99, "instance, device, op", block)), "{{device}} {{op}} {{node}}"), logarithmic=True),
         timeseries("Bytes of block requests", "Of requests that these programs issue themselves. " + OFF_BY_DEFAULT % "host_block",
                    "binBps",
-                   (lines(10, total("instance, device, op", rate("host_block_io_bytes_total"))), "{{device}} {{op}} {{instance}}")),
+                   (lines(10, total("instance, device, op", rate("host_block_io_bytes_total"))), "{{device}} {{op}} {{node}}")),
         timeseries("CPU time of interrupts", "CPUs that interrupts take from these programs, on average, in the driver (hard) or "
                    "deferred (soft). " + OFF_BY_DEFAULT % "host_irq", "short",
                    (lines(10, total("comm, kind, source", rate("host_interrupt_seconds_total"))),

@@ -10,6 +10,7 @@ _SECONDS = "host_launch_thread_seconds_total"
 WAITING, NOT_WAITING = 'phase="wait"', 'phase!="wait"'
 NO_CPU, HAS_CPU = (f'state{sign}"runnable|throttled|stolen"' for sign in ("=~", "!~"))
 THE_GPU = "the GPU"
+NEEDS_HOST_TIME = "no thread has launched GPU work, or the probe host_time is off"
 # The cause of a phase and a state, a later one before an earlier one. `why` says the same in more words
 # (exporter/probes/host_time/conclusion.cpp).
 _CAUSES = (("state", "(.+)", "$1"), ("state", "running", "its own code"), ("state", "pipe|poll|socket", "data (pipe, socket)"),
@@ -36,6 +37,12 @@ def _shares(per_second, seconds):
     """By program and cause, of the time of its launching threads."""
     return (f"{_by_cause(total(f'{PROGRAM}, phase, state', seconds))}\n"
             f"  / on ({_BY}) group_left () {_launching(per_second)}")
+
+
+def waits_for_gpu(labels, per_second):
+    """The share of the time of launching threads, by labels."""
+    every = f"({total(labels, per_second(_SECONDS))} > 0)"
+    return f"({total(labels, per_second(_SECONDS, WAITING, HAS_CPU))}\n  or 0 * {every})\n  / {every}"
 
 
 def what_takes_the_time(per_second, **options):
@@ -72,15 +79,16 @@ def held_up(per_second, **options):
         "Time not spent waiting for the GPU, by program and cause", "Share of the time of each program's launching threads, of "
         "the 15 largest at the end of the range. Data: a data loader or another process. Storage: files. CPU limit: the cgroup "
         "is throttled. No free CPU: other threads have them.", "percentunit",
-        (not_the_gpu, f"{PROGRAM_NAME} {{{{cause}}}} {{{{instance}}}}"), **options)
+        (not_the_gpu, f"{PROGRAM_NAME} {{{{cause}}}} {{{{node}}}}"), **options)
 
 
 def gpu_without_work(per_second, **options):
     gaps = per_second("host_launch_gap_state_seconds_total", 'drain="device"')
+    by_cause = _by_cause(total(f"{PROGRAM}, state", gaps))
     return timeseries(
         "GPU without work, by program and cause", "After a program has waited for its device, the GPU has none of its work until "
         "the next submission: share of the time of its launching threads, by what they did meanwhile, of the ten largest at the "
-        "end of the range.",
+        "end of the range. The causes are those of the graph beside it.",
         "percentunit",
-        (lines_at_end(10, f"({total(f'{PROGRAM}, state', gaps)}\n  / on ({_BY}) group_left () {_launching(per_second)})"),
-         f"{PROGRAM_NAME} {{{{state}}}} {{{{instance}}}}"), **options)
+        (lines_at_end(10, f"({by_cause}\n  / on ({_BY}) group_left () {_launching(per_second)})"),
+         f"{PROGRAM_NAME} {{{{cause}}}} {{{{node}}}}"), **options)

@@ -1,9 +1,9 @@
 """What the kernel does for GPU programs: the bus, system calls and fences."""
 
-from .common import ERROR_COLORS, KERNEL, WARNING_COLORS, dashboard, node_columns, program_columns
+from .common import ERROR_COLORS, KERNEL, dashboard, node_columns, program_columns
 from .model import Row
 from .panels import EACH_SECOND, Column, table, timeseries
-from .promql import PROGRAM_NAME, grown, happened, increase, lines, quantile, rate, top, total, within
+from .promql import NODE_NAME, PROGRAM_NAME, grown, happened, increase, lines, quantile, rate, top, total, within
 
 DEVICE = "instance, device"
 
@@ -25,28 +25,33 @@ def _pcie():
         timeseries("All-ones reads by device", "Four-byte reads that return only ones, per second, of the ten devices with the most. "
                    "Single registers may hold that value; if all reads do, the device has fallen off the bus.", EACH_SECOND,
                    (lines(10, total(DEVICE, rate("pcie_config_all_ones_reads_total"))),
-                    "{{device}} {{instance}} {{cluster}}"), alarm="red", width=24),
+                    f"{{{{device}}}} {NODE_NAME}"), alarm="red", width=24),
     )
 
 
 # The system call by which uprobes see that a function returned: made by no program.
 NOT_OURS = 'syscall!="uretprobe"'
+# How calls say "not yet": of every program, thousands.
+NOT_YET = 'error!~"EAGAIN|EINPROGRESS|EINTR|ETIMEDOUT"'
+NEEDS_SYSCALL = "needs the probe syscall, which is off by default"
 
 
 def _syscalls():
     name = f"{PROGRAM_NAME} {{{{syscall}}}}"
     return Row(
-        "System calls of GPU processes",
-        timeseries("System calls by program", "The ten most frequent ones. Thousands per second of one program cost CPU time.",
-                   EACH_SECOND, (lines(10, total("comm, syscall", rate("syscalls_total", NOT_OURS))), name)),
+        "System calls of GPU processes, with the probe syscall",
+        table("Failing system calls", "In this range, by error, but for those that say \"not yet\", such as EAGAIN and ETIMEDOUT. "
+              "Programs that look for files get many ENOENT.",
+              [*node_columns(), *program_columns(), Column("syscall", "call"),
+               Column("error", "error"), Column("Value", "calls", "short")],
+              top(50, happened("instance, comm, syscall, error", "syscall_errors_total", NOT_YET)),
+              width=24, nothing="no system call failed, or the probe syscall is off"),
         timeseries("Time in system calls, by program", "Threads inside each system call, on average. Calls that wait, such as futex "
                    "and poll, are always high; ioctl is how programs talk to the NVIDIA driver.", "short",
-                   (lines(10, total("comm, syscall", rate("syscall_duration_seconds_sum", NOT_OURS))), name)),
-        table("Failing system calls", "In this range, by error. Some fail in every program, such as EAGAIN and ETIMEDOUT.",
-              [*node_columns(), *program_columns(), Column("syscall", "call"),
-               Column("error", "error"), Column("Value", "calls", "short", colors=WARNING_COLORS)],
-              top(50, happened("instance, comm, syscall, error", "syscall_errors_total")),
-              width=24, nothing="no system call failed"),
+                   (lines(10, total("comm, syscall", rate("syscall_duration_seconds_sum", NOT_OURS))), name), nothing=NEEDS_SYSCALL),
+        timeseries("System calls by program", "The ten most frequent ones. Thousands per second of one program cost CPU time.",
+                   EACH_SECOND, (lines(10, total("comm, syscall", rate("syscalls_total", NOT_OURS))), name), nothing=NEEDS_SYSCALL),
+        collapsed=True,
     )
 
 

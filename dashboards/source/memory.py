@@ -1,16 +1,24 @@
 """CUDA memory: who holds it, who allocates it, and who does not free it."""
 
 from . import tiles
-from .common import (ERROR_COLORS, GPUS, GROWTH_COLORS, LOWER_BOUND, MEMORY, NEEDS_DCGM, dashboard, node_columns, pid_column,
+from .common import (ERROR_COLORS, FAILED, GPUS, GROWTH_COLORS, LOWER_BOUND, MEMORY, NEEDS_DCGM, dashboard, node_columns, pid_column,
                      program_columns, program_variables)
 from .model import Row
 from .panels import EACH_SECOND, Column, stat, table, timeseries
-from .promql import (GPU, NODE, ON_GPU, PROGRAM, PROGRAM_NAME, grown, growth, growth_of_each, happened, lines, own, rate, recorded,
+from .promql import (GPU, NODE, NODE_NAME, ON_GPU, PROGRAM, PROGRAM_NAME, grown, growth, growth_of_each, happened, lines, own, rate, recorded,
                      top, total, within, zero)
 
 BY_PROCESS = "instance, comm, container_id, pid"
-PROCESS_NAME = f"{PROGRAM_NAME} {{{{pid}}}} {{{{instance}}}} {{{{cluster}}}}"
-BY_SITE = "instance, comm, container_id, pid, site"
+PROCESS_NAME = f"{PROGRAM_NAME} {{{{pid}}}} {NODE_NAME}"
+BY_SITE = "instance, comm, container_id, pid, at"
+
+
+def of_sites(family):
+    """By process and call site, without PyTorch's allocator at its top, which is the same for all: a table's column cuts
+    off the end, which is the program's own code."""
+    site = f'label_replace({own(family, PROGRAM)}, "at", "$1", "site", "(.+)")'
+    return f'label_replace({site}, "at", "$1", "site", "(?:c10::cuda::CUDACachingAllocator::[^ ]+ < )+(.+)")'
+
 
 
 def _held():
@@ -18,7 +26,7 @@ def _held():
     old = own("cuda_memory_outstanding_older_than_bytes", 'age="1h"', PROGRAM)
     on_each = total("instance, gpu", of_gpus)
     there = f"sum by ({NODE}, gpu) ({recorded('gpu:device_memory_total_bytes:sum', GPU)})"
-    site = own("cuda_memory_site_outstanding_bytes", PROGRAM)
+    site = of_sites("cuda_memory_site_outstanding_bytes")
     sites = top(30, total(BY_SITE, site))
     return Row(
         "Now",
@@ -28,7 +36,7 @@ def _held():
              f"sum({on_each} and on ({NODE}, gpu) {there})\n  / sum({there} and on ({NODE}, gpu) {on_each})", nothing=NEEDS_DCGM),
         stat("Largest growth of one process", "The process whose GPU memory grew most in this range. Processes that started "
              "within the range count as 0. Orange from the growth that raises a leak alert.", "bytes",
-             (top(1, growth_of_each(BY_PROCESS, of_gpus)), f"{PROGRAM_NAME} {{{{instance}}}}"), colors=GROWTH_COLORS,
+             (top(1, growth_of_each(BY_PROCESS, of_gpus)), f"{PROGRAM_NAME} {{{{node}}}}"), colors=GROWTH_COLORS,
              text="value_and_name", width=8, nothing="no process"),
         stat("Older than an hour", "Allocated more than an hour ago and not freed, including pinned host memory.",
              "bytes", zero(total("", old))),
@@ -39,12 +47,12 @@ def _held():
         timeseries("Memory older than an hour, by process", "Allocated more than an hour ago and not freed, of the ten processes "
                    "that hold the most. If it climbs hour after hour, the process leaks.", "bytes",
                    (lines(10, total(BY_PROCESS, old)), PROCESS_NAME)),
-        table("Call sites", "Where the memory that is held was allocated: the 30 call sites that hold the most. A pid leads to "
-              "all allocations of the process with their stacks.",
+        table("Call sites", "Where the memory that is held was allocated: the 30 call sites that hold the most, the innermost "
+              "function first, without the allocator's own. A pid leads to all allocations of the process with whole stacks.",
               [*node_columns(),
                *program_columns(script=160),
                pid_column(),
-               Column("site", "call site"),
+               Column("at", "call site"),
                Column("Value #A", "held", "bytes"),
                Column("Value #B", "growth", "bytes", colors=GROWTH_COLORS)],
               *within(BY_SITE, sites, growth(BY_SITE, site)),
@@ -59,7 +67,7 @@ def _where():
     return Row(
         "Where it is held",
         timeseries("GPU memory held by GPU", "GPU is the index on the node, or unknown.", "bytes",
-                   (total("instance, gpu", of_gpus), "GPU {{gpu}} {{instance}} {{cluster}}")),
+                   (total("instance, gpu", of_gpus), "GPU {{gpu}} {{node}} {{cluster}}")),
         timeseries("Memory held by kind", "device: cudaMalloc; async: stream-ordered; managed: "
                    "unified; pinned_host: locked host memory; vmm: handles (cuMemCreate).",
                    "bytes", (total("memory_kind", bytes_held), "{{memory_kind}}"), stack=True),
@@ -92,7 +100,7 @@ def _rates():
                    "binBps", (lines(10, f"({allocated}\n  - {freed})"), PROGRAM_NAME), minimum=None),
         timeseries("Failing allocations", "Allocations that returned an error, such as cudaErrorMemoryAllocation.", EACH_SECOND,
                    (total("comm, function, error",
-                          rate("cuda_api_errors_total",
+                          rate("cuda_api_errors_total", FAILED,
                                'function=~"cu(da)?(Malloc|Mem(Alloc|Create|Host|Map)|Host(Alloc|Register)).*"', PROGRAM)),
                     f"{PROGRAM_NAME} {{{{function}}}} {{{{error}}}}"), alarm="red"),
         timeseries("Frees of untracked memory", "Frees of memory that was allocated before the exporter started. Later on there "
@@ -106,7 +114,7 @@ def _rates():
 def _tensors():
     allocated = own("torch_memory_allocated_bytes", PROGRAM)
     reserved = own("torch_memory_reserved_bytes", PROGRAM)
-    site = own("torch_memory_site_outstanding_bytes", PROGRAM)
+    site = of_sites("torch_memory_site_outstanding_bytes")
     sites = top(30, total(BY_SITE, site))
     device_name = f"{PROCESS_NAME} {{{{device}}}}"
     by_device = f"{BY_PROCESS}, device"
@@ -120,7 +128,7 @@ def _tensors():
                    (lines(10, f"({total(by_device, reserved)}\n  - {total(by_device, allocated)})"), device_name)),
         table("Call sites of tensors", "Where tensors that still exist were allocated: the 30 call sites that hold the most. "
               "Tensors from before the exporter's start are not included.",
-              [*node_columns(), *program_columns(), Column("pid", "pid"), Column("site", "call site"),
+              [*node_columns(), *program_columns(), Column("pid", "pid"), Column("at", "call site"),
                Column("Value #A", "held", "bytes"), Column("Value #B", "growth", "bytes", colors=GROWTH_COLORS)],
               *within(BY_SITE, sites, growth(BY_SITE, site)), width=24, height=8, sort=("growth", "held")),
         timeseries("Live tensor blocks by process", "A leak of small tensors shows here before it shows in bytes.", "short",

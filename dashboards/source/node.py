@@ -1,14 +1,15 @@
 """One node: its alerts, what its programs wait for, its processes and its GPUs."""
 
 from . import alerts, tiles
-from .common import (COPIES, ERROR_COLORS, FUNCTIONS, GPUS, HOST, KERNEL, MEMORY, NEEDS_DCGM, NEEDS_KUBE, NODE, UP_MAPPING,
-                     WORKLOAD, dashboard, known_column, node_columns, pid_column, pod_columns, program_cell, program_columns)
+from .common import (COPIES, ERROR_COLORS, FAILED, FUNCTIONS, GPUS, HANGING_COLORS, HOST, KERNEL, MEMORY, NEEDS_DCGM, NEEDS_KUBE,
+                     NODE, UP_MAPPING, WORKLOAD, dashboard, in_flight_link, known_column, node_columns, pid_column, pod_columns,
+                     program_cell, program_columns)
 from .host_panels import gpu_without_work, held_up, what_takes_the_time
 from .model import Row, link_to
 from .panels import EACH_SECOND, Column, stat, table, thresholds, timeseries
 from .promql import NODE as BY_NODE
-from .promql import (GPU, ON_GPU, PODS, PROGRAM_NAME, count, grown, happened, highest, in_pod, launches, lines, own, quantile, rate, top, total, up,
-                     within, zero)
+from .promql import (GPU, NODE_NAME, ON_GPU, PODS, PROGRAM_NAME, count, grown, happened, highest, in_pod, launches, lines, own,
+                     quantile, rate, top, total, up, within, zero)
 
 # The UUID is what DCGM and we both know a GPU by; each of them counts GPUs in its own way.
 GPU_BY_UUID = f"max by (uuid, {BY_NODE}, gpu) ({own('gpu_info', GPU)})"
@@ -32,14 +33,15 @@ def _state():
         stat("Hardware errors", "Xids of class hardware that the NVIDIA driver reported in this range.", "short",
              zero(total("", grown("gpu_xid_total", HARDWARE, GPU))), colors=ERROR_COLORS),
         stat("Exporter", "Whether the exporter answered the last scrape.", "short",
-             (up(), "{{instance}} {{cluster}}"), mappings=UP_MAPPING, colors=thresholds("red", 1, "green")),
+             (up(), NODE_NAME), mappings=UP_MAPPING, colors=thresholds("red", 1, "green")),
         tiles.memory_held(own("cuda_memory_outstanding_bytes", ON_GPU, GPU)),
         tiles.processes(own("process_info")),
-        alerts.to_act_on(with_nodes=False, width=24, height=7),
+        alerts.to_act_on(nodes=[Column("instance", "node")], width=24, height=7),
         what_takes_the_time(rate, height=5),
         table("Processes", "Running processes that have used CUDA, and the GPU memory that they hold. A program leads to its "
-              "memory, a pid to its allocations with stacks. Memory is seen in part if the process ran before the exporter "
-              "started. An attached profiler slows a program down. Namespaces and pods need kube-state-metrics.",
+              "memory, a pid to its allocations with stacks, an oldest call to the calls that have not returned. Memory is seen in "
+              "part if the process ran before the exporter started. An attached profiler slows a program down. Namespaces and pods "
+              "need kube-state-metrics.",
               [Column("instance", "node"),
                *program_columns(program_cell(MEMORY, "Memory of this program")),
                pid_column(),
@@ -49,11 +51,13 @@ def _state():
                known_column(),
                Column("profiler", "profiler"),
                Column("Value #B", "GPU memory", "bytes"),
-               Column("Value #C", "allocations", "short")],
+               Column("Value #C", "allocations", "short"),
+               Column("Value #D", "oldest call", "s", colors=HANGING_COLORS, link=in_flight_link(), nothing="")],
               in_pod(processes),
               *within(BY_PROCESS, processes,
                       total(BY_PROCESS, own("cuda_memory_outstanding_bytes", ON_GPU, GPU)),
-                      total(BY_PROCESS, own("cuda_memory_outstanding_allocations", GPU)))[1:],
+                      total(BY_PROCESS, own("cuda_memory_outstanding_allocations", GPU)),
+                      highest(BY_PROCESS, own("oldest_call_seconds")))[1:],
               width=24, height=7, sort="GPU memory"),
     )
 
@@ -75,14 +79,14 @@ def _gpus():
         timeseries("Memory: held by programs and in use, by GPU",
                    "Memory that programs have allocated, and memory in use by dcgm-exporter. The difference is CUDA contexts, "
                    "code, and allocations that no probe sees.", "bytes",
-                   (held, "GPU {{gpu}} held {{instance}}"),
-                   (f"1048576 * {dcgm('DCGM_FI_DEV_FB_USED')}", "GPU {{gpu}} in use {{instance}}")),
+                   (held, "GPU {{gpu}} held {{node}}"),
+                   (f"1048576 * {dcgm('DCGM_FI_DEV_FB_USED')}", "GPU {{gpu}} in use {{node}}")),
         timeseries("Utilization by GPU", "Measured by dcgm-exporter. Busy without launches: a long kernel or a graph. Launches "
                    "without utilization: kernels that are too short.",
-                   "percentunit", (f"{dcgm('DCGM_FI_DEV_GPU_UTIL')} / 100", "GPU {{gpu}} {{instance}}"), nothing=NEEDS_DCGM),
+                   "percentunit", (f"{dcgm('DCGM_FI_DEV_GPU_UTIL')} / 100", "GPU {{gpu}} {{node}}"), nothing=NEEDS_DCGM),
         timeseries("Launches by GPU", "Launches of kernels and of graphs.", EACH_SECOND,
-                   (total("instance, gpu", launches(rate, GPU)), "GPU {{gpu}} kernels {{instance}}"),
-                   (total("instance, gpu", rate("cuda_graph_launches_total", GPU)), "GPU {{gpu}} graphs {{instance}}"), width=24, height=6),
+                   (total("instance, gpu", launches(rate, GPU)), "GPU {{gpu}} kernels {{node}}"),
+                   (total("instance, gpu", rate("cuda_graph_launches_total", GPU)), "GPU {{gpu}} graphs {{node}}"), width=24, height=6),
         table("GPUs by index", "The model, UUID and PCI address of each GPU index.",
               [*node_columns(), Column("gpu", "GPU"), Column("name", "model"),
                Column("uuid", "UUID"), Column("pci_bus_id", "PCI address")],
@@ -124,7 +128,7 @@ def _cuda():
                    (total("direction", rate("cuda_memcpy_bytes_total")), "{{direction}}"), stack=True,
                    links=[link_to(COPIES, "Copies and launches", "instance")]),
         timeseries("Failing CUDA calls", "CUDA calls that returned an error, by program, function and error.", EACH_SECOND,
-                   (lines(10, total("comm, function, error", rate("cuda_api_errors_total"))),
+                   (lines(10, total("comm, function, error", rate("cuda_api_errors_total", FAILED))),
                     f"{PROGRAM_NAME} {{{{function}}}} {{{{error}}}}"), alarm="red"),
     )
 
@@ -144,13 +148,13 @@ def _func():
         "Traced functions",
         timeseries("Duration of calls, p99", "99 of 100 calls are shorter; of the ten slowest functions.", "s",
                    (lines(10, quantile(0.99, "library, function", "function_duration_seconds")),
-                    "{{function}} {{library}}"), logarithmic=True, links=to_functions),
+                    "{{function}} {{lib}}"), logarithmic=True, links=to_functions),
         timeseries("Slow and failing calls", "Calls at or above their function's slow_threshold, and calls that returned an "
                    "error.", EACH_SECOND,
                    (lines(10, total("library, function", rate("function_slow_calls_total"))),
-                    "{{function}} slow {{library}}"),
+                    "{{function}} slow {{lib}}"),
                    (lines(10, total("library, function, error", rate("function_errors_total"))),
-                    "{{function}} {{error}} {{library}}"), alarm="orange", links=to_functions),
+                    "{{function}} {{error}} {{lib}}"), alarm="orange", links=to_functions),
     )
 
 

@@ -3,12 +3,12 @@ recorded series, so that it is as quick for thousands of nodes; errors, of which
 other dashboards have too, are read as they are."""
 
 from . import alerts, tiles
-from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, GROWTH_COLORS, MEMORY, NEEDS_DCGM, NEEDS_KUBE, OVERVIEW,
+from .common import (ERROR_COLORS, FAILED, FAILING_COLORS, FUNCTIONS, GROWTH_COLORS, MEMORY, NEEDS_DCGM, NEEDS_KUBE, OVERVIEW,
                      UP_MAPPING, WARNING_COLORS, WORKLOAD, dashboard, node_columns, pod_columns, program_cell,
                      program_columns)
 from .model import Row, link_to
 from .panels import EACH_SECOND, Column, stat, table, thresholds, timeseries
-from .promql import CONTAINER, ON_GPU, count, growth, happened, lines, own, rate, recorded, top, total, within, zero
+from .promql import CONTAINER, NODE_NAME, ON_GPU, count, growth, happened, lines, own, rate, recorded, top, total, within, zero
 
 ALL_HELD = own("cuda_memory_outstanding_bytes", ON_GPU)
 HELD = recorded("instance:cuda_memory_outstanding_bytes:sum", ON_GPU)
@@ -65,14 +65,14 @@ def _nodes():
     return Row(
         "Nodes",
         table("Nodes", "The 50 nodes with the most alerts: how many alerts fire, whether the exporter answers, and what the "
-              "node's programs hold and do. More memory is in use than held where the exporter restarted: it does not see "
+              "node's programs hold and do. GPU memory is in use but not held where the exporter restarted: it does not see "
               "earlier allocations. Rates are over 5 minutes.",
               [*node_columns(),
                Column("Value #B", "critical", colors=ERROR_COLORS),
                Column("Value #C", "warnings", colors=WARNING_COLORS),
                Column("Value #D", "exporter", mappings=UP_MAPPING, colors=thresholds("red", 1, "green")),
-               Column("Value #E", "GPU memory", "bytes"),
-               Column("Value #F", "in use", "percentunit"),
+               Column("Value #E", "memory held", "bytes"),
+               Column("Value #F", "memory in use", "percentunit"),
                Column("Value #G", "held idle", "bytes", colors=WARNING_COLORS),
                Column("Value #H", "launches/s", "short"),
                Column("Value #I", "copied/s", "binBps"),
@@ -81,14 +81,14 @@ def _nodes():
               *within("instance", worst, critical, warnings, total("instance", UP), total("instance", ALL_HELD),
                       f"{total('instance', USED)} / {total('instance', THERE)}", total("instance", IDLE),
                       total("instance", f'{LAUNCHES} or label_replace({UNKNOWN_GRAPHS}, "of", "graphs", "", "")'),
-                      total("instance", COPIED), total("instance", rate("cuda_api_errors_total")),
+                      total("instance", COPIED), total("instance", rate("cuda_api_errors_total", FAILED)),
                       f"60 * {total('instance', rate('function_slow_calls_total'))}"),
               width=24, sort=("critical", "warnings")),
         timeseries("GPU memory held by node", "Allocated and not freed by the programs of each node, of the ten nodes that hold "
-                   "the most.", "bytes", (lines(10, total("instance", HELD)), "{{instance}} {{cluster}}")),
+                   "the most.", "bytes", (lines(10, total("instance", HELD)), NODE_NAME)),
         timeseries("Kernel launches by node", "Launches by calls and by graphs, of the ten nodes with the most. If one node "
                    "launches less while the others go on, its job stalls.", EACH_SECOND,
-                   (lines(10, total("instance", LAUNCHES)), "{{instance}} {{cluster}}")),
+                   (lines(10, total("instance", LAUNCHES)), NODE_NAME)),
     )
 
 
@@ -104,8 +104,9 @@ def _programs():
               [*node_columns(),
                *program_columns(to_memory),
                Column("Value #A", "older than 1 h", "bytes"),
-               Column("Value #B", "growth", "bytes", colors=GROWTH_COLORS)],
-              *within(BY_PROGRAM, old, growth(BY_PROGRAM, OLD)), width=24, height=6, sort="growth"),
+               Column("Value #B", "growth of all processes", "bytes", colors=GROWTH_COLORS)],
+              *within(BY_PROGRAM, old, growth(BY_PROGRAM, OLD)), width=24, height=6,
+              sort="growth of all processes"),
         table("Namespaces", "What the pods of each namespace hold and do. Needs kube-state-metrics in the same Prometheus.",
               [Column("cluster", "cluster"),
                Column("namespace", "namespace", link=link_to(WORKLOAD, "This namespace",
@@ -132,7 +133,7 @@ def _functions():
                Column("function", "function"),
                Column("error", "error"),
                Column("Value", "calls", "short", colors=ERROR_COLORS)],
-              top(20, happened("comm, function, error", "cuda_api_errors_total")),
+              top(20, happened("comm, function, error", "cuda_api_errors_total", FAILED)),
               width=24, height=6, nothing="no call failed"),
         table("Failed calls of other functions", "Calls of other traced functions that returned an error in this range.",
               [*program_columns(),
@@ -143,12 +144,13 @@ def _functions():
               top(20, happened("comm, library, function, error", "function_errors_total")),
               width=24, height=6, nothing="no call failed"),
         table("Slow functions", "Functions with the most calls at or above their slow_threshold in the last 5 minutes, on all "
-              "nodes of the selected clusters.",
+              "nodes of the selected clusters. Calls of functions that cost a program too much are observed part of the time: their "
+              "rate is estimated from half an hour, or unknown.",
               [*program_columns(),
                Column("library", "library"),
                Column("function", "function", link=to_function),
                Column("Value #A", "slow/min", "short"),
-               Column("Value #B", "calls/s", "short"),
+               Column("Value #B", "calls/s", "short", nothing="unknown"),
                Column("Value #C", "threads inside")],
               *within(by_function, slow, total(by_function, recorded("job:function_calls:rate5m")),
                       total(by_function, recorded("job:function_duration_seconds:rate5m"))),
@@ -165,27 +167,9 @@ def _info():
     )
 
 
-def _exporters():
-    return Row(
-        "Exporters",
-        table("Exporters by node", "Whether each exporter answered the last scrape; those that did not come first.",
-              [*node_columns(),
-               Column("job", "job"),
-               Column("Value", "state", mappings=UP_MAPPING, colors=thresholds("red", 1, "green"))],
-              f"bottomk(100, {UP})", sort="state", descending=False),
-        table("Versions", "How many nodes run each version.",
-              [Column("version", "version"),
-               Column("revision", "revision"),
-               Column("libbpf", "libbpf"),
-               Column("Value", "nodes", "short")],
-              f"count by (version, revision, libbpf) ({own('build_info')})"),
-        collapsed=True,
-    )
-
-
 def make():
     return dashboard(
         OVERVIEW, "Fleet",
         "All nodes with a gpusnoop_exporter: which alerts fire, what CUDA programs hold and do, and which of them "
         "to look at.",
-        [_state(), _nodes(), _programs(), _functions(), _info(), _exporters()])
+        [_state(), _nodes(), _programs(), _functions(), _info()])

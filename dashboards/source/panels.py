@@ -92,7 +92,7 @@ def timeseries(title, description, unit, *queries, width=12, height=8, stack=Fal
                logarithmic=False, points=False, links=None, shade=None, alarm=None, nothing="none in this range",
                exemplars=False):
     """`shade`: the color that all lines have shades of: red for errors, orange for possible ones. `alarm`: the color of
-    lines that leave 0; the others, which are most of the time all of them, have none."""
+    lines that leave 0; the others, which are most of the time all of them, have none and are not named."""
     # Areas hide each other, but where there is one line, or where they lie on one another.
     single = len(queries) == 1 and (isinstance(queries[0], str) or "{{" not in queries[0][1])
     custom = {
@@ -119,7 +119,8 @@ def timeseries(title, description, unit, *queries, width=12, height=8, stack=Fal
         defaults["min"] = minimum
     return _panel(
         "timeseries", title, description, queries, unit=unit, width=width, height=height,
-        defaults=defaults, links=links, overrides=[] if shade or alarm else _used(_fixed_colors(), queries), nothing=nothing,
+        defaults=defaults, links=links, nothing=nothing,
+        overrides=[_UNNAMED_IF_ZERO] if alarm else [] if shade else _used(_fixed_colors(), queries),
         exemplars=exemplars,
         options={
             "legend": {"showLegend": True, **_legend(queries, width, "max" if alarm else "lastNotNull")},
@@ -128,11 +129,14 @@ def timeseries(title, description, unit, *queries, width=12, height=8, stack=Fal
 
 
 # How many letters the values of labels have, of which a graph may have many lines.
-_LETTERS = {"cluster": 7, "instance": 14, "comm": 9, "script": 14, "slurm_job_id": 6, "namespace": 10, "pod": 18,
-            "library": 15, "function": 24, "kernel": 40, "pid": 8, "device": 13, "error": 24, "rank": 3, "timeline": 12}
+_LETTERS = {"cluster": 7, "instance": 14, "node": 8, "program": 16, "slurm_job_id": 6, "namespace": 10, "pod": 18,
+            "library": 15, "lib": 6, "function": 24, "kernel": 40, "pid": 8, "device": 13, "error": 24, "rank": 3, "timeline": 12}
 _COLUMN = 56  # of a dashboard's 24, in pixels, on a small screen
 _WIDEST_LEGEND = 330
 _NO_ALARM = "#8e8e8e"
+# What is 0 all the time is a line, and no entry in the legend: of a healthy fleet, that would have nothing else.
+_UNNAMED_IF_ZERO = {"matcher": {"id": "byValue", "options": {"reducer": "allIsZero", "op": "gte", "value": 0}},
+                    "properties": [{"id": "custom.hideFrom", "value": {"legend": True, "tooltip": True, "viz": False}}]}
 
 
 def _legend(queries, width, calculation):
@@ -202,15 +206,17 @@ def heatmap(title, description, unit, query, *, width=12, height=8, exemplars=Fa
 _WIDTHS = {"pid": 85, "container_id": 120, "gpu": 60, "probe": 100, "cluster": 85, "slurm_job_id": 90, "instance": 150,
            "comm": 115, "namespace": 115, "state": 120, "user": 80, "complete": 115, "cause": 150, "role": 75, "signal": 100,
            "via": 115, "profiler": 80, "library": 140, "grid": 110, "block": 110,
-           "alert": 195, "xid": 60, "class": 110, "device": 115}
+           "alert": 180, "xid": 60, "class": 110, "device": 115}
 _DATE = 165
+_ZERO = {"bytes": "0 B", "binBps": "0 B/s", "percentunit": "0.0%", "s": "0 s"}
 
 
 class Column:
     """How a table shows a label or, as Value, the result of one of its queries."""
 
-    def __init__(self, field, title, unit=None, link=None, mappings=None, colors=None, align=None, width=None):
-        self.field, self.title, self.link = field, title, link
+    def __init__(self, field, title, unit=None, link=None, mappings=None, colors=None, align=None, width=None, nothing=None):
+        """`nothing`: what a line reads that lacks the number, if that is not 0."""
+        self.field, self.title, self.link, self.nothing = field, title, link, nothing
         self.is_value = field.startswith("Value")
         self.unit = unit or ("short" if self.is_value else None)
         self.mappings, self.colors, self.align, self.width = mappings, colors, align, width
@@ -222,7 +228,8 @@ class Column:
     def override(self, narrow):
         """`narrow`: numbers take no more room than they need, as names want it."""
         # A number that a line lacks is 0; a label that it lacks is empty.
-        properties = [{"id": "noValue", "value": "0" if self.is_value else ""}]
+        nothing = self.nothing if self.nothing is not None else (_ZERO.get(self.unit, "0") if self.is_value else "")
+        properties = [{"id": "noValue", "value": nothing}]
         width = self.width or _WIDTHS.get(self.field)
         if self.is_value and narrow and not self.width:
             width = _DATE if str(self.unit).startswith("dateTime") else max(90, 30 + 8 * len(self.title))

@@ -12,8 +12,9 @@ IN_JOB = 'cluster=~"$cluster", job=~"$job"'
 CHOSEN = f'{IN_JOB}, instance=~"$instance"'
 # Where a dashboard has these variables as well.
 PROGRAM = 'comm=~"$comm", slurm_job_id=~"$slurm_job_id", container_id=~"$container_id"'
-# How a graph's legend calls a program.
-PROGRAM_NAME = "{{comm}} {{script}} {{slurm_job_id}}"
+# How a graph's legend calls a program and a node: named() makes these labels.
+PROGRAM_NAME = "{{program}} {{slurm_job_id}}"
+NODE_NAME = "{{node}} {{cluster}}"
 GPU = 'gpu=~"$gpu"'
 # Of the memory that is held, what is the GPU's.
 ON_GPU = 'memory_kind!="pinned_host"'
@@ -73,6 +74,21 @@ def in_pod(expression):
             f"      max by ({CONTAINER}, pod_uid) ({containers})\n"
             f"      * on (pod_uid) group_left (namespace, pod) {PODS})\n"
             f"  or ignoring (namespace, pod) {expression}")
+
+
+# Short names for legends, of a label: its script's file or the last two parts of its module, or else the program's name;
+# a node without its port; a library without what all libraries have.
+_SHORT = {"program": (("comm", "(.+)", "$1"), ("script", "(?:.+[.])?([^.]+[.][^.]+)|([^.]+)", "$1$2")),
+          "node": (("instance", "(.+?)(:[0-9]+)?", "$1"),),
+          "lib": (("library", "(?:lib)?(.+?)([.]so.*)?", "$1"),)}
+
+
+def named(expression, legend):
+    """The expression, with the short names that the legend shows."""
+    for made, parts in _SHORT.items():
+        for label, values, short in parts if f"{{{{{made}}}}}" in legend else ():
+            expression = f'label_replace({expression}, "{made}", "{short}", "{label}", "{values}")'
+    return expression
 
 
 def rate(name, *matchers):

@@ -1,7 +1,7 @@
 """The numbers at the top of dashboards. A number that several dashboards have is the same everywhere, for the same nodes
 and programs: it is asked here, and of the exporters' own series, which are newer than recorded ones."""
 
-from .common import ERROR_COLORS, FAILING_COLORS, HEALTH, LOST_COLORS, WARNING_COLORS
+from .common import ERROR_COLORS, FAILED, FAILING_COLORS, HEALTH, LOST_COLORS
 from .model import link_to
 from .panels import EACH_MINUTE, EACH_SECOND, stat
 from . import promql
@@ -33,15 +33,15 @@ def copied(per_second, **options):
 
 
 def failing_calls(per_second, **options):
-    return stat("Failing CUDA calls", "CUDA calls that return an error, per second over the last 5 minutes. Red from the rate "
-                "at which one function's errors raise an alert.", EACH_SECOND,
-                zero(total("", per_second("cuda_api_errors_total"))), colors=FAILING_COLORS, **options)
+    return stat("Failing CUDA calls", "CUDA calls that return an error, other than \"not ready\" and \"already so\", per second over "
+                "the last 5 minutes. Red from the rate at which one function's errors raise an alert.", EACH_SECOND,
+                zero(total("", per_second("cuda_api_errors_total", FAILED))), colors=FAILING_COLORS, **options)
 
 
 def slow_calls(per_second, **options):
     return stat("Slow calls", "Calls that took their function's slow_threshold or longer, per minute over the last 5 "
-                "minutes.", EACH_MINUTE, zero(f"60 * {total('', per_second('function_slow_calls_total'))}"),
-                colors=WARNING_COLORS, **options)
+                "minutes. Some functions are always slow: an alert compares each with its own past.", EACH_MINUTE,
+                zero(f"60 * {total('', per_second('function_slow_calls_total'))}"), **options)
 
 
 def events_lost(**options):

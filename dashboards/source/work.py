@@ -1,7 +1,7 @@
 """What programs have the GPU do: kernel launches, copies and memsets."""
 
 from . import tiles
-from .common import (COPIES, ERROR_COLORS, GPUS, dashboard, node_columns, program_columns, program_variables)
+from .common import (COPIES, ERROR_COLORS, FAILED, GPUS, dashboard, node_columns, program_columns, program_variables)
 from .model import Row
 from .panels import EACH_SECOND, Column, heatmap, stat, table, timeseries
 from .promql import (GPU, PROGRAM, PROGRAM_NAME, buckets, happened, increase, launches, lines, own, quantile, rate, top, total, zero)
@@ -69,10 +69,12 @@ def _launches():
         "Kernel launches",
         timeseries("Launches by program", "Kernels launched by calls and by graphs, of the ten programs with the most.", EACH_SECOND,
                    (lines(10, total("comm", launches(rate, PROGRAM, GPU))), PROGRAM_NAME)),
-        timeseries("Launches by kernel", "The ten kernels that are launched most. Of a program that is observed intermittently (cuda.max_overhead), only launches that were counted.", EACH_SECOND,
-                   (lines(10, total("kernel", rate("cuda_kernel_launches_total", PROGRAM, GPU))), "{{kernel}}")),
-        table("Kernels and shapes", "The 50 kernels with the most launches in this range, by shape (XxYxZ), as far as they were counted. Launches of a few "
-              "threads leave most of a GPU idle.",
+        timeseries("Graph launches by program", "Launches of CUDA graphs. known: the exporter saw the graph's content.", EACH_SECOND,
+                   (lines(10, total("comm, content", rate("cuda_graph_launches_total", PROGRAM, GPU))),
+                    f"{PROGRAM_NAME} {{{{content}}}}")),
+        table("Kernels and shapes", "The 50 kernels with the most observed launches in this range, by shape (XxYxZ). Launches of a few "
+              "threads leave most of a GPU idle. Of a program that costs more than cuda.max_overhead, launches are observed part of "
+              "the time.",
               [*program_columns(),
                Column("kernel", "kernel"),
                Column("grid", "grid"),
@@ -83,14 +85,10 @@ def _launches():
               top(50, total("comm, kernel, grid, block, via",
                             increase("cuda_kernel_launches_total", PROGRAM, GPU))),
               width=24, height=10),
-        timeseries("Duration of launch calls, by program", "p50 and p99 of the time inside the launch calls that were traced in full, which is not the "
-                   "kernel's run time. It grows when the launch queue is full.", "s",
-                   (lines(5, quantile(0.5, "comm", "cuda_kernel_launch_duration_seconds", PROGRAM, GPU)), f"{PROGRAM_NAME} p50"),
-                   (lines(5, quantile(0.99, "comm", "cuda_kernel_launch_duration_seconds", PROGRAM, GPU)), f"{PROGRAM_NAME} p99"),
+        timeseries("Duration of launch calls, p99, by program", "99 of 100 launch calls that were traced in full are shorter, of the "
+                   "ten slowest programs. It is not the kernel's run time. It grows when the launch queue is full.", "s",
+                   (lines(10, quantile(0.99, "comm", "cuda_kernel_launch_duration_seconds", PROGRAM, GPU)), PROGRAM_NAME),
                    logarithmic=True),
-        timeseries("Graph launches by program", "Launches of CUDA graphs. known: the exporter saw the graph's content.", EACH_SECOND,
-                   (lines(10, total("comm, content", rate("cuda_graph_launches_total", PROGRAM, GPU))),
-                    f"{PROGRAM_NAME} {{{{content}}}}")),
         timeseries("Calls captured into graphs, by program", "Calls on capturing streams are recorded and do not run. A program "
                    "that captures all the time gains little from graphs.", EACH_SECOND,
                    (lines(10, total("comm, operation", rate("cuda_graph_captured_total", PROGRAM))),
@@ -107,14 +105,14 @@ def _errors():
     return Row(
         "Failing calls",
         timeseries("Failing calls by error", "CUDA calls that returned an error.", EACH_SECOND,
-                   (total("error", rate("cuda_api_errors_total", PROGRAM)), "{{error}}"), alarm="red", width=24),
+                   (total("error", rate("cuda_api_errors_total", FAILED, PROGRAM)), "{{error}}"), alarm="red", width=24),
         table("Failing calls by function", "CUDA calls that returned an error in this range.",
               [*node_columns(),
                *program_columns(),
                Column("function", "function"),
                Column("error", "error"),
                Column("Value", "calls", "short", colors=ERROR_COLORS)],
-              top(50, happened("instance, comm, function, error", "cuda_api_errors_total", PROGRAM)),
+              top(50, happened("instance, comm, function, error", "cuda_api_errors_total", FAILED, PROGRAM)),
               width=24, height=6, nothing="no call failed"),
     )
 

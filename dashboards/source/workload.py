@@ -5,10 +5,10 @@ as well, without namespace and pod.
 """
 
 from . import tiles
-from .common import (ERROR_COLORS, FAILING_COLORS, FUNCTIONS, GROWTH_COLORS, HOST, LOWER_BOUND, MEMORY, NEEDS_DCGM,
-                     WARNING_COLORS, WORKLOAD, dashboard, known_column, label_variable, node_columns, pid_column, pod_columns,
+from .common import (ERROR_COLORS, FAILED, FAILING_COLORS, FUNCTIONS, GROWTH_COLORS, HOST, LOWER_BOUND, MEMORY, NEEDS_DCGM,
+                     WORKLOAD, dashboard, known_column, label_variable, node_columns, pid_column, pod_columns,
                      program_cell, program_columns, slow_calls_link)
-from .host_panels import gpu_without_work, held_up, what_takes_the_time
+from .host_panels import NEEDS_HOST_TIME, gpu_without_work, held_up, waits_for_gpu, what_takes_the_time
 from .model import Row, link_to
 from .panels import EACH_SECOND, Column, stat, table, timeseries
 from .promql import (CONTAINER, NODE, ON_GPU, grown, growth_of_each, highest, launches, lines, own, rate, recorded, top, total, wide,
@@ -19,7 +19,7 @@ PODS = recorded("container_id:workload:info", 'namespace=~"$namespace"', 'pod=~"
 # How a workload is called: by its pod, or by its job; and by its program, of which a node may run several.
 NAMED = "cluster, namespace, pod, slurm_job_id"
 OWNER = "cluster, namespace, pod, comm"
-LEGEND = "{{comm}} {{script}} {{slurm_job_id}} {{pod}} {{namespace}} {{cluster}}"
+LEGEND = "{{program}} {{slurm_job_id}} {{pod}} {{namespace}} {{cluster}}"
 PROCESS = "namespace, pod, instance, comm, container_id, pid"
 COPY_LEGEND = "{{direction}} {{mode}}"
 
@@ -43,9 +43,8 @@ LAUNCHES = launches(per_second)
 # What a known graph runs is among the launches.
 UNKNOWN_GRAPHS = per_second("cuda_graph_launches_total", 'content="unknown"')
 COPIED = per_second("cuda_memcpy_bytes_total")
-ERRORS = per_second("cuda_api_errors_total")
+ERRORS = per_second("cuda_api_errors_total", FAILED)
 SLOW = per_second("function_slow_calls_total")
-WAITS = per_second("function_duration_seconds_sum", 'function=~"cu(da)?(Ctx|Device|Stream|Event)Synchronize.*"')
 
 
 def _variables():
@@ -64,9 +63,9 @@ def _now():
         stat("GPUs used", "GPUs on which these programs hold memory.", "short",
              zero(f"count(sum by ({NODE}, gpu) ({held()}) > 0)")),
         tiles.launches(per_second),
-        stat("Waiting for the GPU", "Share of the time of these processes that a thread was in a call that waits for the GPU, "
-             "such as cudaStreamSynchronize, over the last 5 minutes. Threads are added up.", "percentunit",
-             zero(f"{total('', WAITS)} / ({total('', PROCESSES)} > 0)")),
+        stat("Waiting for the GPU", "Share of the time of the threads that launch GPU work, over the last 5 minutes, in which they "
+             "waited for the GPU, as below for each program. Near 100%, the GPU is the limit.", "percentunit",
+             waits_for_gpu("", per_second), nothing=NEEDS_HOST_TIME),
         tiles.failing_calls(per_second),
         tiles.slow_calls(per_second),
         what_takes_the_time(per_second, height=6),
@@ -110,8 +109,8 @@ def _levels():
               [Column("cluster", "cluster"), Column("namespace", "namespace", link=this_namespace),
                Column("pod", "pod", link=this_pod), Column("slurm_job_id", "Slurm job", link=this_job), *_numbers()],
               *_level(NAMED, 50), width=24, height=7, sort="GPU memory"),
-        table("Processes", "Processes that hold GPU memory. A program leads to its memory, a pid to its allocations with "
-              "stacks. Memory older than an hour includes pinned host memory. An attached profiler slows a program down.",
+        table("Processes", "Processes that hold GPU memory, and how much more than at the start of the range. A program leads to "
+              "its memory, a pid to its allocations with stacks. An attached profiler slows a program down.",
               [*node_columns(),
                *program_columns(program_cell(MEMORY, "Memory of this program")),
                *pod_columns(),
@@ -120,8 +119,8 @@ def _levels():
                known_column(),
                Column("profiler", "profiler"),
                Column("Value #A", "GPU memory", "bytes"),
-               Column("Value #B", "older than 1 h", "bytes")],
-              *within(PROCESS, named_process, total(PROCESS, OLD),
+               Column("Value #B", "growth", "bytes", colors=GROWTH_COLORS)],
+              *within(PROCESS, named_process, growth_of_each(PROCESS, held()),
                       f"max by ({wide(PROCESS)}, user, complete, profiler) ({PROCESSES})"),
               width=24, height=7, sort="GPU memory"),
     )
@@ -136,12 +135,12 @@ def _memory():
         timeseries("Memory older than an hour, by workload", "Allocated more than an hour ago and not freed. If it climbs hour "
                    "after hour, the program leaks.", "bytes", (lines(10, total(OWNER, OLD)), LEGEND)),
         timeseries("GPU memory held by GPU", "Of the 16 GPUs on which these programs hold the most.", "bytes",
-                   (lines(16, total("instance, gpu", held())), "{{instance}} GPU {{gpu}} {{cluster}}")),
+                   (lines(16, total("instance, gpu", held())), "{{node}} GPU {{gpu}} {{cluster}}")),
         timeseries("Utilization by GPU", "Of the GPUs on which these programs hold memory. Needs dcgm-exporter in the same "
                    "Prometheus.", "percentunit",
                    (lines(16, f"{recorded('gpu:device_utilization:ratio')}\n"
                               f"  and on ({NODE}, gpu) sum by ({NODE}, gpu) ({held()}) > 0"),
-                    "{{instance}} GPU {{gpu}} {{cluster}}"), nothing=NEEDS_DCGM),
+                    "{{node}} GPU {{gpu}} {{cluster}}"), nothing=NEEDS_DCGM),
     )
 
 
@@ -156,23 +155,18 @@ def _work():
 
 
 def _calls():
-    share = (f"{total(OWNER, WAITS)}\n  / "
-             f"({total(OWNER, PROCESSES)} > 0)")
     slow = of_workloads(grown("function_slow_calls_total", *CHOSEN_ONES))
-    failed = of_workloads(grown("cuda_api_errors_total", *CHOSEN_ONES))
+    failed = of_workloads(grown("cuda_api_errors_total", FAILED, *CHOSEN_ONES))
     return Row(
-        "Waits, slow calls and errors",
-        timeseries("Waiting for the GPU, by workload", "Time in calls that wait for the GPU, as a share of the time of the "
-                   "processes. At 100% a thread of each process always waits: the GPU is the limit.", "percentunit",
-                   (lines(10, share), LEGEND)),
+        "Slow calls and errors",
         timeseries("Slow calls by workload", "Calls that took their function's slow_threshold or longer. Dots are single "
                    "calls.", EACH_SECOND, (lines(10, total(f"{OWNER}, function", SLOW)), f"{LEGEND} {{{{function}}}}"),
-                   alarm="orange", exemplars=True),
+                   alarm="orange", exemplars=True, width=24),
         table("Slow functions", "Functions with the most slow calls in this range. A function leads to its last slow calls, with "
               "arguments and stacks.",
               [*node_columns(), *program_columns(), Column("library", "library"),
                Column("function", "function", link=slow_calls_link()),
-               Column("Value", "slow calls", colors=WARNING_COLORS)],
+               Column("Value", "slow calls")],
               top(20, f"round({total('instance, comm, library, function', slow)}) > 0"), width=24, height=6,
               nothing="no call is slow"),
         table("Failing CUDA calls by function", "CUDA calls that returned an error in this range.",
@@ -199,7 +193,7 @@ def _nccl():
         timeseries("NCCL operations by rank", "Operations per second of each rank, in each communicator. A rank with fewer holds "
                    "up the others.", EACH_SECOND,
                    (lines(64, total(operations, per_second("nccl_operations_total"))),
-                    "{{comm}} {{script}} {{slurm_job_id}} rank {{rank}} of {{nranks}} {{communicator}} {{instance}} {{cluster}}"),
+                    "{{program}} {{slurm_job_id}} rank {{rank}} of {{nranks}} {{communicator}} {{node}} {{cluster}}"),
                    links=[link_to(FUNCTIONS, "NCCL stragglers", "instance")], width=24),
         collapsed=True,
     )

@@ -338,6 +338,24 @@ class Queries(unittest.TestCase):
                          '(sum by (pid) (x{a="b"})\n'
                          '  - sum by (pid) (x{a="b"} offset $__range)\n  or 0 * sum by (pid) (x{a="b"}))')
 
+    def test_short_names_in_legends(self):
+        self.assertEqual(source.named("x", "{{instance}}"), "x")
+        node = source.named("x", "GPU {{node}}")
+        self.assertEqual(node, 'label_replace(x, "node", "$1", "instance", "(.+?)(:[0-9]+)?")')
+        self.assertEqual(source.named("x", "{{node}} {{lib}}"),
+                         f'label_replace({node}, "lib", "$1", "library", "(?:lib)?(.+?)([.]so.*)?")')
+
+        def shown(legend, **labels):
+            for made, short, label, values in re.findall(r'"(\w+)", "(\S+)", "(\w+)", "([^"]+)"', source.named("x", legend)):
+                if match := re.fullmatch(values, labels.get(label, "")):
+                    labels[made] = match.expand(short.replace("$", "\\"))
+            return re.sub(r"{{(\w+)}}", lambda match: labels[match[1]], legend)
+        for script, short in (("", "python3"), ("train.py", "train.py"), ("ipykernel_launcher", "ipykernel_launcher"),
+                              ("vllm.entrypoints.openai.api_server", "openai.api_server"), ("torch.distributed.run", "distributed.run")):
+            self.assertEqual(shown("{{program}}", comm="python3", script=script), short)
+        self.assertEqual(shown("{{node}} {{lib}}", instance="10.0.0.1:19435", library="libcudart.so.12"), "10.0.0.1 cudart")
+        self.assertEqual(shown("{{node}} {{lib}}", instance="n1", library="gmx"), "n1 gmx")
+
     def test_labels_that_belong_together(self):
         self.assertEqual(source.wide("cluster, instance, comm, pid"),
                          "cluster, job, instance, comm, script, slurm_job_id, pid")
@@ -357,6 +375,7 @@ class Alerts(unittest.TestCase):
         self.assertEqual(texts.keys(), named)
         self.assertEqual(texts["GpusnoopCudaOutOfMemory"]["text"], "A program ran out of GPU memory.")
         self.assertNotIn('"', texts["GpusnoopNcclHang"]["text"], "it has quotes in its file")
+        self.assertEqual([one["text"] for one in texts.values() if len(one["text"]) > 61], [], "the column cuts them off")
 
 
 class Promql(unittest.TestCase):
