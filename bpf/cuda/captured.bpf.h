@@ -155,6 +155,10 @@ static __always_inline long fill_captured(struct cuda_change_record *record, str
 		record->address = argument(call, CUDA_ADDRESS);
 		return read_shape(record->detail.launch.grid, call);
 	case CUDA_COPY:
+		/* No CUDA up to 13 captures a batch. Of one that does, it would be unknown what its
+		 * graphs hold. */
+		if (CUDA_IS_BATCH(call->function))
+			return -1;
 		fill_copy(&thread->copy, call);
 		take_copy(record, thread, CUDA_NODE_COPY);
 		break;

@@ -15,6 +15,7 @@
 #include "bpf/cuda/memory.bpf.h"
 #include "bpf/cuda/device.bpf.h"
 #include "bpf/cuda/resets.bpf.h"
+#include "bpf/cuda/batches.bpf.h"
 #include "bpf/cuda/calls.bpf.h"
 #include "bpf/cuda/counted_launches.bpf.h"
 #include "bpf/cuda/graphs.bpf.h"
@@ -212,7 +213,10 @@ static __always_inline void finish_call(struct thread *thread, const struct call
 		finish_launch(thread, call);
 		break;
 	case CUDA_COPY:
-		finish_copy(thread, call);
+		if (CUDA_IS_BATCH(call->function))
+			finish_batch(thread, call);
+		else
+			finish_copy(thread, call);
 		break;
 	case CUDA_SET:
 	case CUDA_SET_3D:

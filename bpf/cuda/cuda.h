@@ -27,6 +27,9 @@ enum cuda_copy_kind {
 	COPY_D2H = 2,
 	COPY_D2D = 3,
 	COPY_DEFAULT = 4, /* as the pointers say */
+	/* Only of batches. One end is a CUDA array, which is on the device. */
+	COPY_TO_ARRAY = 0x100,
+	COPY_FROM_ARRAY = 0x101,
 };
 
 /* What a node of a graph does. The order of the first is that of the label `operation`. */
@@ -57,6 +60,7 @@ enum cuda_record_type {
 	CUDA_RECORD_REPAIRED, /* a thread got what it had been refused for want of memory */
 	/* Calls ring */
 	CUDA_RECORD_COPY,
+	CUDA_RECORD_BATCH, /* several copies of one call */
 	CUDA_RECORD_SET,
 	CUDA_RECORD_LAUNCH,
 	CUDA_RECORD_GRAPH,
@@ -186,6 +190,25 @@ struct cuda_copy_record {
 };
 WIRE_SIZE(struct cuda_copy_record, 80);
 
+/* CUDA_RECORD_BATCH. A call with more copies has several records; only the first one has the call's
+ * duration. */
+#define CUDA_BATCH_WORDS       192
+#define CUDA_BATCH_COPIES      (CUDA_BATCH_WORDS / 3)
+#define CUDA_BATCH_3D_WORDS    14 /* cudaMemcpy3DBatchOp, which is CUDA_MEMCPY3D_BATCH_OP */
+#define CUDA_BATCH_3D_COPIES   (CUDA_BATCH_WORDS / CUDA_BATCH_3D_WORDS)
+#define CUDA_MAX_BATCH_RECORDS 512 /* of one call */
+
+struct cuda_batch_record {
+	struct cuda_record head;
+	__u64 stream;
+	__u32 copies;
+	__u32 is_3d;
+	/* CUDA_BATCH_COPIES destinations, then as many sources, then as many sizes; or
+	 * CUDA_BATCH_3D_COPIES structures. */
+	__u64 words[CUDA_BATCH_WORDS];
+};
+WIRE_SIZE(struct cuda_batch_record, 56 + 8 * CUDA_BATCH_WORDS);
+
 struct cuda_launch_record {
 	struct cuda_record head;
 	__u64 kernel; /* host function or handle */
@@ -303,6 +326,7 @@ enum cuda_trace_field {
 	TRACE_SHARED = 128,
 	TRACE_ELAPSED = 256,  /* memory.bytes: the bits of a float of milliseconds */
 	TRACE_CAPTURED = 512, /* the call was recorded into a graph, and did not run */
+	TRACE_COPIES = 1024,  /* memory.bytes: how many copies a batch has */
 };
 
 /* CUDA_RECORD_TRACE: any outermost call, when it returns. head.device is the device that the call

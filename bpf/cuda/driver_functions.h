@@ -28,6 +28,11 @@
 	F(cuMemGetMemPool, cuMemGetMemPool, GET_POOL, CUDA_POOL_OF_LOCATION,                       \
 	  ADDRESS(1) | SOURCE(2))                                                                  \
 	F(cuMemCreate, cuMemCreate, ALLOCATE_AT, MEMORY_vmm, ADDRESS(1) | BYTES(2) | SOURCE(3))    \
+	F(cuMemHostRegister, cuMemHostRegister, ALLOCATE, MEMORY_pinned_host,                      \
+	  SOURCE(1) | BYTES(2))                                                                    \
+	F(cuMemHostRegister_v2, cuMemHostRegister, ALLOCATE, MEMORY_pinned_host,                   \
+	  SOURCE(1) | BYTES(2))                                                                    \
+	F(cuMemHostUnregister, cuMemHostUnregister, FREE, MEMORY_pinned_host, ADDRESS(1))          \
 	F(cuMemFree_v2, cuMemFree, FREE, MEMORY_device, ADDRESS(1))                                \
 	F(cuMemFreeHost, cuMemFreeHost, FREE, MEMORY_pinned_host, ADDRESS(1))                      \
 	F(cuMemFreeAsync, cuMemFreeAsync, FREE, MEMORY_async, ADDRESS(1) | STREAM(2))              \
@@ -81,6 +86,22 @@
 	  ADDRESS(1) | SOURCE(3) | BYTES(5) | STREAM(6) | ASYNC)                                   \
 	F(cuMemcpyPeerAsync_ptsz, cuMemcpyPeerAsync, COPY, COPY_D2D,                               \
 	  ADDRESS(1) | SOURCE(3) | BYTES(5) | STREAM(6) | ASYNC)                                   \
+	F(cuMemcpyBatchAsync, cuMemcpyBatchAsync, COPY, CUDA_BATCH | CUDA_BATCH_FAIL_INDEX,        \
+	  ADDRESS(1) | SOURCE(2) | BYTES(3) | COUNT(4) | STREAM(9) | ON_STACK | ASYNC)             \
+	F(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync, COPY, CUDA_BATCH,                             \
+	  ADDRESS(1) | SOURCE(2) | BYTES(3) | COUNT(4) | STREAM(8) | ON_STACK | ASYNC)             \
+	F(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync, COPY,                                        \
+	  CUDA_BATCH_3D | CUDA_BATCH_FAIL_INDEX, ADDRESS(2) | COUNT(1) | STREAM(5) | ASYNC)        \
+	F(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync, COPY, CUDA_BATCH_3D,                      \
+	  ADDRESS(2) | COUNT(1) | STREAM(4) | ASYNC)                                               \
+	F(cuMemcpyBatchAsync_ptsz, cuMemcpyBatchAsync, COPY, CUDA_BATCH | CUDA_BATCH_FAIL_INDEX,   \
+	  ADDRESS(1) | SOURCE(2) | BYTES(3) | COUNT(4) | STREAM(9) | ON_STACK | ASYNC)             \
+	F(cuMemcpyBatchAsync_v2_ptsz, cuMemcpyBatchAsync, COPY, CUDA_BATCH,                        \
+	  ADDRESS(1) | SOURCE(2) | BYTES(3) | COUNT(4) | STREAM(8) | ON_STACK | ASYNC)             \
+	F(cuMemcpy3DBatchAsync_ptsz, cuMemcpy3DBatchAsync, COPY,                                   \
+	  CUDA_BATCH_3D | CUDA_BATCH_FAIL_INDEX, ADDRESS(2) | COUNT(1) | STREAM(5) | ASYNC)        \
+	F(cuMemcpy3DBatchAsync_v2_ptsz, cuMemcpy3DBatchAsync, COPY, CUDA_BATCH_3D,                 \
+	  ADDRESS(2) | COUNT(1) | STREAM(4) | ASYNC)                                               \
 	F(cuMemsetD8_v2, cuMemsetD8, SET, 0, ADDRESS(1) | BYTES(3))                                \
 	F(cuMemsetD8_v2_ptds, cuMemsetD8, SET, 0, ADDRESS(1) | BYTES(3))                           \
 	F(cuMemsetD16_v2, cuMemsetD16, SET, 1, ADDRESS(1) | BYTES(3))                              \

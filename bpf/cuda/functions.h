@@ -11,7 +11,7 @@
  * record is sent. Positions count from 1, in the order of the C declaration; each operation's line
  * names the positions that it needs. */
 #define CUDA_OPERATIONS(OPERATION)                                                                 \
-	OPERATION(ALLOCATE, MEMORY)	    /* ADDRESS to put the address, BYTES [x COUNT] */      \
+	OPERATION(ALLOCATE, MEMORY) /* ADDRESS to put the address, or SOURCE: it; BYTES [x COUNT] */ \
 	OPERATION(ALLOCATE_PITCHED, MEMORY) /* the same; BYTES: pointer to the chosen pitch */     \
 	OPERATION(ALLOCATE_3D, MEMORY)	    /* ADDRESS: cudaPitchedPtr *, cudaExtent by value */   \
 	OPERATION(ALLOCATE_AT, MEMORY)	    /* as ALLOCATE, SOURCE: properties with a location */  \
@@ -24,6 +24,7 @@
 	OPERATION(RESET_DEVICE, MEMORY) /* ADDRESS: device */                                      \
 	OPERATION(DESTROY_CONTEXT, MEMORY) /* ADDRESS: context */                                  \
 	OPERATION(COPY, CALL)	 /* ADDRESS to, SOURCE: from, BYTES [x COUNT], KIND or variant */  \
+				 /* or a batch: enum cuda_batch */                                 \
 	OPERATION(COPY_3D, CALL) /* ADDRESS: cudaMemcpy3DParms * */                                \
 	OPERATION(COPY_3D_PEER, CALL)	/* ADDRESS: cudaMemcpy3DPeerParms * */                     \
 	OPERATION(COPY_DRIVER_2D, CALL) /* ADDRESS: CUDA_MEMCPY2D * */                             \
@@ -92,6 +93,17 @@ enum cuda_operation_class {
 	CUDA_CLASS_EVENT,
 	CUDA_CLASS_PROFILER
 };
+
+/* The variant of COPY, besides enum cuda_copy_kind: COUNT copies, all of the kind Default. */
+enum cuda_batch {
+	CUDA_BATCH = 5,	   /* ADDRESS, SOURCE, BYTES: arrays of destinations, sources and sizes */
+	CUDA_BATCH_3D = 6, /* ADDRESS: array of cudaMemcpy3DBatchOp */
+	/* Besides one of them: the function is of CUDA 12, with an argument `failIdx` before the
+	 * stream. The runtime's function has the same name in both versions; it is of CUDA 12 if
+	 * the driver's that it calls is. */
+	CUDA_BATCH_FAIL_INDEX = 8,
+};
+#define CUDA_IS_BATCH(cookie) (CUDA_COOKIE_VARIANT(cookie) >= CUDA_BATCH) /* of COPY */
 
 /* The variant of GET_POOL: the pool is of a location, not of a device. */
 enum { CUDA_POOL_OF_LOCATION = 1 };

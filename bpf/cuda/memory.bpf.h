@@ -83,6 +83,10 @@ static __always_inline long read_allocated(struct thread *thread, const struct c
 		thread->live.bytes = word;
 	}
 	thread->live.bytes = counted_bytes(call, thread->live.bytes);
+	if (!CUDA_COOKIE_SLOT(call->function, CUDA_ADDRESS)) { /* the program's own memory */
+		thread->key.address = argument(call, CUDA_SOURCE);
+		return 0;
+	}
 	if (bpf_probe_read_user(&word, sizeof(word), where))
 		return -1;
 	thread->key.address = word;

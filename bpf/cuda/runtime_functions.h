@@ -28,6 +28,8 @@
 	  ADDRESS(1) | SOURCE(2))                                                                  \
 	F(cudaMemGetMemPool, cudaMemGetMemPool, GET_POOL, CUDA_POOL_OF_LOCATION,                   \
 	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cudaHostRegister, cudaHostRegister, ALLOCATE, MEMORY_pinned_host, SOURCE(1) | BYTES(2))  \
+	F(cudaHostUnregister, cudaHostUnregister, FREE, MEMORY_pinned_host, ADDRESS(1))            \
 	F(cudaFree, cudaFree, FREE, MEMORY_device, ADDRESS(1))                                     \
 	F(cudaFreeHost, cudaFreeHost, FREE, MEMORY_pinned_host, ADDRESS(1))                        \
 	F(cudaFreeAsync, cudaFreeAsync, FREE, MEMORY_async, ADDRESS(1) | STREAM(2))                \
@@ -75,6 +77,14 @@
 	  ADDRESS(1) | SOURCE(2) | BYTES(3) | KIND(5) | STREAM(6) | ASYNC)                         \
 	F(cudaMemcpyFromSymbolAsync_ptsz, cudaMemcpyFromSymbolAsync, COPY, 0,                      \
 	  ADDRESS(1) | SOURCE(2) | BYTES(3) | KIND(5) | STREAM(6) | ASYNC)                         \
+	F(cudaMemcpyBatchAsync, cudaMemcpyBatchAsync, COPY, CUDA_BATCH,                            \
+	  ADDRESS(1) | SOURCE(2) | BYTES(3) | COUNT(4) | STREAM(8) | ON_STACK | ASYNC)             \
+	F(cudaMemcpy3DBatchAsync, cudaMemcpy3DBatchAsync, COPY, CUDA_BATCH_3D,                     \
+	  ADDRESS(2) | COUNT(1) | STREAM(4) | ASYNC)                                               \
+	F(cudaMemcpyBatchAsync_ptsz, cudaMemcpyBatchAsync, COPY, CUDA_BATCH,                       \
+	  ADDRESS(1) | SOURCE(2) | BYTES(3) | COUNT(4) | STREAM(8) | ON_STACK | ASYNC)             \
+	F(cudaMemcpy3DBatchAsync_ptsz, cudaMemcpy3DBatchAsync, COPY, CUDA_BATCH_3D,                \
+	  ADDRESS(2) | COUNT(1) | STREAM(4) | ASYNC)                                               \
 	F(cudaMemset, cudaMemset, SET, 0, ADDRESS(1) | BYTES(3))                                   \
 	F(cudaMemset_ptds, cudaMemset, SET, 0, ADDRESS(1) | BYTES(3))                              \
 	F(cudaMemsetAsync, cudaMemsetAsync, SET, 0, ADDRESS(1) | BYTES(3) | STREAM(4) | ASYNC)     \

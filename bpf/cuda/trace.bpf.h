@@ -5,6 +5,7 @@
 #ifndef GPUSNOOP_CUDA_TRACE_BPF_H
 #define GPUSNOOP_CUDA_TRACE_BPF_H
 
+#include "bpf/cuda/batches.bpf.h"
 #include "bpf/cuda/calls.bpf.h"
 #include "bpf/lib/traced_pids.bpf.h"
 
@@ -230,6 +231,13 @@ static __always_inline void fill_trace(struct cuda_trace_record *record, struct 
 		trace_free(record, thread, call);
 		break;
 	case CUDA_COPY:
+		if (CUDA_IS_BATCH(call->function)) {
+			record->memory.bytes = argument(call, CUDA_COUNT);
+			record->memory.stream = batch_stream(thread, call);
+			record->memory.is_async = 1;
+			record->fields |= TRACE_COPIES;
+			break;
+		}
 		fill_copy(&record->memory, call);
 		record->fields |= TRACE_ADDRESS | TRACE_SOURCE | TRACE_BYTES | TRACE_KIND;
 		break;

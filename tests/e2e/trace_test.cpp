@@ -209,6 +209,35 @@ TEST_CASE("a traced call for the time between events has the time that the drive
     CHECK(calls[3]["result_name"] == "cudaErrorInvalidResourceHandle");
 }
 
+// Of both versions of the runtime, which have the stream at another position.
+TEST_CASE("a traced batch has the number of its copies and its stream", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const std::string go = (directory / "go").string();
+    const std::string form = GENERATE("runtime12", "runtime13");
+    CAPTURE(form);
+    const Process holder({standin("batches"), "holder", "/nowhere/go", "runtime13"});
+    holder.wait_for_output("ready");
+    CudaTrace trace({"--function=*Batch*", "--function=cudaStreamSynchronize", "--comm=batched"});
+    const Process batched({standin("batches"), "batched", go, form, "5", "3d:2", "failing", "sync"});
+    batched.wait_for_output("ready");
+    write_file(go, "");
+    batched.wait_for_output("holding");
+    const auto calls = trace.finish();
+    REQUIRE(calls.size() == 4);
+    const json stream = calls[3]["stream"];
+    CHECK(stream != "0x0");
+    const std::vector<std::uint64_t> copies = {5, 2, 3};
+    for (std::size_t i = 0; i < copies.size(); i++) {
+        CHECK(calls[i]["operation"] == "copy");
+        CHECK(calls[i]["mode"] == "async");
+        CHECK(calls[i]["copies"] == copies[i]);
+        CHECK(calls[i]["stream"] == stream);
+        CHECK_FALSE(calls[i].contains("bytes"));
+    }
+    CHECK(calls[2]["result_name"] == "cudaErrorInvalidValue");
+}
+
 TEST_CASE("a trace can be of some processes and some functions", "[e2e]") {
     require_bpf();
     const TemporaryDirectory directory;

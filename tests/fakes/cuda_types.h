@@ -36,6 +36,8 @@ enum Error : int {
     kIllegalState = 401,
     kNotFound = 500,
     kContextIsDestroyed = 709,
+    kAlreadyRegistered = 712,
+    kNotRegistered = 713,
     kNotSupported = 801,
     kCaptureUnsupported = 900,
     kCaptureInvalidated = 901,
@@ -200,6 +202,42 @@ enum LocationType : int {  // CUmemLocationType
 struct MemoryLocation {  // CUmemLocation
     int type = kOnDevice;
     int id = 0;
+};
+
+struct CopyAttributes {  // CUmemcpyAttributes
+    int source_order = 1;  // as the stream has it
+    MemoryLocation source_hint;
+    MemoryLocation destination_hint;
+    unsigned flags = 0;
+};
+
+enum OperandType : int { kPointerOperand = 1, kArrayOperand = 2 };  // CUmemcpy3DOperandType
+
+struct CopyOperand {  // CUmemcpy3DOperand, cudaMemcpy3DOperand
+    struct Memory {
+        DevicePointer pointer = 0;
+        std::size_t row_length = 0;
+        std::size_t layer_height = 0;
+        MemoryLocation hint;
+    };
+    struct Array {
+        void *array = nullptr;
+        Position offset;
+    };
+    int type = kPointerOperand;
+    union Of {
+        Of() : memory{} {}
+        Memory memory;
+        Array array;
+    } of;
+};
+
+struct BatchedCopy3D {  // CUDA_MEMCPY3D_BATCH_OP, cudaMemcpy3DBatchOp
+    CopyOperand from;
+    CopyOperand to;
+    Extent extent;
+    int source_order = 1;
+    unsigned flags = 0;
 };
 
 struct MemoryProperties {  // CUmemAllocationProp

@@ -53,6 +53,25 @@ SAME_PLACE(Copy3DPeer, to, cudaMemcpy3DPeerParms, dstPtr);
 SAME_PLACE(Copy3DPeer, to_device, cudaMemcpy3DPeerParms, dstDevice);
 SAME_PLACE(Copy3DPeer, extent, cudaMemcpy3DPeerParms, extent);
 
+SAME_SIZE(CopyAttributes, cudaMemcpyAttributes);
+SAME_SIZE(CopyAttributes, CUmemcpyAttributes);
+SAME_PLACE(CopyAttributes, source_order, cudaMemcpyAttributes, srcAccessOrder);
+SAME_PLACE(CopyAttributes, flags, cudaMemcpyAttributes, flags);
+static_assert(int{kPointerOperand} == cudaMemcpyOperandTypePointer);
+static_assert(int{kArrayOperand} == cudaMemcpyOperandTypeArray);
+SAME_SIZE(CopyOperand, cudaMemcpy3DOperand);
+SAME_PLACE(CopyOperand, type, cudaMemcpy3DOperand, type);
+SAME_PLACE(CopyOperand, of.memory.pointer, cudaMemcpy3DOperand, op.ptr.ptr);
+SAME_PLACE(CopyOperand, of.memory.hint, cudaMemcpy3DOperand, op.ptr.locHint);
+SAME_PLACE(CopyOperand, of.array.array, cudaMemcpy3DOperand, op.array.array);
+SAME_SIZE(BatchedCopy3D, cudaMemcpy3DBatchOp);
+SAME_SIZE(BatchedCopy3D, CUDA_MEMCPY3D_BATCH_OP);
+SAME_PLACE(BatchedCopy3D, from, cudaMemcpy3DBatchOp, src);
+SAME_PLACE(BatchedCopy3D, to, cudaMemcpy3DBatchOp, dst);
+SAME_PLACE(BatchedCopy3D, extent, cudaMemcpy3DBatchOp, extent);
+SAME_PLACE(BatchedCopy3D, source_order, cudaMemcpy3DBatchOp, srcAccessOrder);
+SAME_PLACE(BatchedCopy3D, flags, cudaMemcpy3DBatchOp, flags);
+
 SAME_SIZE(LaunchConfig, cudaLaunchConfig_t);
 SAME_PLACE(LaunchConfig, grid, cudaLaunchConfig_t, gridDim);
 SAME_PLACE(LaunchConfig, block, cudaLaunchConfig_t, blockDim);

@@ -19,7 +19,7 @@
 namespace truth {
 
 inline constexpr std::uint64_t kMagic = 0x3148545552545053;  // "SPTRUTH1" in memory
-inline constexpr std::uint32_t kVersion = 4;
+inline constexpr std::uint32_t kVersion = 5;
 
 // Every function that is counted. cudaLaunchKernel_ptsz is the same address as cudaLaunchKernel and
 // is counted under that name. The __cudaRegister* functions run before main and are not counted.
@@ -65,7 +65,7 @@ inline constexpr std::size_t kKernelNameBytes = 128;
 
 // Every code that a stand-in function ends with, of cudaError_t or CUresult: where both APIs have a
 // code, they mean the same by it.
-inline constexpr std::array<int, 30> kErrorCodes = {
+inline constexpr std::array<int, 32> kErrorCodes = {
     0,    // success
     1,    // invalid value
     2,    // out of memory
@@ -84,6 +84,8 @@ inline constexpr std::array<int, 30> kErrorCodes = {
     401,  // illegal state
     500,  // not found
     709,  // context is destroyed
+    712,  // host memory is registered already
+    713,  // host memory is not registered
     801,  // not supported
     900,  // not permitted while a stream captures
     901,  // the capture is invalid

@@ -75,6 +75,8 @@ std::size_t cuda_size(std::uint16_t type) {
         case CUDA_RECORD_COPY:
         case CUDA_RECORD_SET:
             return sizeof(cuda_copy_record);
+        case CUDA_RECORD_BATCH:
+            return sizeof(cuda_batch_record);
         case CUDA_RECORD_LAUNCH:
             return sizeof(cuda_launch_record);
         case CUDA_RECORD_WAIT:
@@ -85,7 +87,8 @@ std::size_t cuda_size(std::uint16_t type) {
 }
 
 using Bytes = std::array<std::byte, std::max({sizeof(func_slow_record), sizeof(func_process_record),
-                                              sizeof(cuda_process_record)})>;
+                                              sizeof(cuda_process_record),
+                                              sizeof(cuda_batch_record)})>;
 
 void fill(Bytes &bytes, Input &input, std::size_t size) {
     bytes.fill(std::byte{0});

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "exporter/ebpf/record.h"
+#include "exporter/probes/cuda/copies/batch.h"
 #include "exporter/probes/cuda/memory/gauges.h"
 #include "exporter/probes/cuda/record_time.h"
 
@@ -117,6 +118,8 @@ bool CudaAggregator::take_calls_record(std::span<const std::byte> bytes) {
             return hand_to(launches_, &CudaLaunches::on_launch, bytes);
         case CUDA_RECORD_COPY:
             return take_copy(bytes);
+        case CUDA_RECORD_BATCH:
+            return take_batch(bytes);
         case CUDA_RECORD_SET:
             return hand_to(copies_, &CudaCopies::on_set, bytes);
         case CUDA_RECORD_GRAPH:
@@ -150,6 +153,19 @@ bool CudaAggregator::take_copy(std::span<const std::byte> bytes) {
     const auto record = ebpf::decode<cuda_copy_record>(bytes);
     if (record && !copies_.on_copy(processes_.of(record->head), *record)) {
         pending_.add(*record);
+    }
+    return record.has_value();
+}
+
+bool CudaAggregator::take_batch(std::span<const std::byte> bytes) {
+    const auto record = ebpf::decode<cuda_batch_record>(bytes);
+    if (record) {
+        Process &process = processes_.of(record->head);
+        for (const cuda_copy_record &copy : copies_of(*record)) {
+            if (!copies_.on_copy(process, copy)) {
+                pending_.add(copy);
+            }
+        }
     }
     return record.has_value();
 }

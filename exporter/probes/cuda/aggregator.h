@@ -148,6 +148,7 @@ private:
     bool take_allocations_record(std::span<const std::byte> bytes);
     bool take_calls_record(std::span<const std::byte> bytes);
     bool take_copy(std::span<const std::byte> bytes);
+    bool take_batch(std::span<const std::byte> bytes);
     bool take_failed(std::span<const std::byte> bytes);
     bool take_change(std::span<const std::byte> bytes);
     bool take_unreturned_call(std::span<const std::byte> bytes);

@@ -110,6 +110,15 @@ int free_call(Function self, void *pointer, int (*function)(Parameters...),
     });
 }
 
+// All of it is the driver's work.
+template <typename... Parameters, typename... Arguments>
+int driver_call(Function self, int (*function)(Parameters...), Arguments... arguments) {
+    return call(self, [&](const Call &open) -> int {
+        const int error = use_device();
+        return error == kSuccess ? on_behalf(open, {}, function, arguments...) : error;
+    });
+}
+
 template <typename... Out>
 int answer_call(Function self, int (*function)(Out *...), Out *...out) {
     return call(self, [&](const Call &) -> int {
@@ -148,6 +157,10 @@ STANDIN_DEFINE(cudaMallocHost, (void **pointer, std::size_t bytes),
                host_call(self, pointer, bytes, driver().cuMemAllocHost_v2))
 STANDIN_DEFINE(cudaHostAlloc, (void **pointer, std::size_t bytes, unsigned flags),
                host_call(self, pointer, bytes, driver().cuMemHostAlloc, flags))
+STANDIN_DEFINE(cudaHostRegister, (void *memory, std::size_t bytes, unsigned flags),
+               driver_call(self, driver().cuMemHostRegister_v2, memory, bytes, flags))
+STANDIN_DEFINE(cudaHostUnregister, (void *memory),
+               driver_call(self, driver().cuMemHostUnregister, memory))
 STANDIN_DEFINE(cudaMallocPitch,
                (void **pointer, std::size_t *pitch, std::size_t width, std::size_t height),
                allocate_rows(self, pointer, pitch, width, height))

@@ -25,6 +25,8 @@ STANDIN_RUNTIME_BOTH(cudaMallocAsync, _ptsz, void **pointer, std::size_t bytes,
                      standin::Stream stream);
 STANDIN_RUNTIME_BOTH(cudaMallocFromPoolAsync, _ptsz, void **pointer, std::size_t bytes,
                      standin::MemoryPool pool, standin::Stream stream);
+int cudaHostRegister(void *memory, std::size_t bytes, unsigned flags);
+int cudaHostUnregister(void *memory);
 int cudaFree(void *pointer);
 int cudaFreeHost(void *pointer);
 STANDIN_RUNTIME_BOTH(cudaFreeAsync, _ptsz, void *pointer, standin::Stream stream);
@@ -62,6 +64,23 @@ STANDIN_RUNTIME_BOTH(cudaMemcpyFromSymbol, _ptds, void *to, const void *symbol, 
                      std::size_t offset, int direction);
 STANDIN_RUNTIME_BOTH(cudaMemcpyFromSymbolAsync, _ptsz, void *to, const void *symbol,
                      std::size_t bytes, std::size_t offset, int direction, standin::Stream stream);
+
+#if !defined(STANDIN_CUDA_MAJOR) || STANDIN_CUDA_MAJOR < 13
+STANDIN_RUNTIME_BOTH(cudaMemcpyBatchAsync, _ptsz, void **to, void **from, std::size_t *bytes,
+                     std::size_t count, standin::CopyAttributes *attributes, std::size_t *starts,
+                     std::size_t attribute_count, std::size_t *failed, standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaMemcpy3DBatchAsync, _ptsz, std::size_t count,
+                     standin::BatchedCopy3D *copies, std::size_t *failed,
+                     unsigned long long flags, standin::Stream stream);
+#else
+STANDIN_RUNTIME_BOTH(cudaMemcpyBatchAsync, _ptsz, void *const *to, const void *const *from,
+                     const std::size_t *bytes, std::size_t count,
+                     standin::CopyAttributes *attributes, std::size_t *starts,
+                     std::size_t attribute_count, standin::Stream stream);
+STANDIN_RUNTIME_BOTH(cudaMemcpy3DBatchAsync, _ptsz, std::size_t count,
+                     standin::BatchedCopy3D *copies, unsigned long long flags,
+                     standin::Stream stream);
+#endif
 
 STANDIN_RUNTIME_BOTH(cudaMemset, _ptds, void *to, int value, std::size_t bytes);
 STANDIN_RUNTIME_BOTH(cudaMemsetAsync, _ptsz, void *to, int value, std::size_t bytes,

@@ -18,17 +18,8 @@ using truth::CopyKind;
 using truth::CopyMode;
 using truth::Function;
 
-constexpr std::size_t kCopiedForReal = std::size_t{1} << 20U;
-
 void *at(DevicePointer address) {
     return reinterpret_cast<void *>(address);
-}
-
-CopyKind kind_of(bool to_device, bool from_device) {
-    if (to_device) {
-        return from_device ? CopyKind::d2d : CopyKind::h2d;
-    }
-    return from_device ? CopyKind::d2h : CopyKind::h2h;
 }
 
 // A copy that is done when the call returns is one that waits for its stream.
@@ -62,7 +53,7 @@ int copy_call(Function self, CopyMode mode, std::optional<CopyKind> kind, void *
             return kInvalidResourceHandle;
         }
         run_hook(open);
-        const auto found = kind_of(is_device_memory(to), is_device_memory(from));
+        const auto found = copy_kind(is_device_memory(to), is_device_memory(from));
         const CopyKind direction = open.copy_kind.value_or(kind.value_or(found));
         if (const auto result = captured_copy(open, mode, stream, direction, bytes, true)) {
             return *result;
@@ -205,7 +196,7 @@ int measure_copy(const DriverCopy3D &copy, CopyKind &direction, std::uint64_t &b
     if (bytes != 0 && (!is_valid(to, copy) || !is_valid(from, copy))) {
         return kInvalidValue;
     }
-    direction = kind_of(is_on_device(to), is_on_device(from));
+    direction = copy_kind(is_on_device(to), is_on_device(from));
     return kSuccess;
 }
 

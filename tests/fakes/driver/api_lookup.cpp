@@ -36,7 +36,9 @@ void *address_of(std::string_view name) {
 void *find_symbol(const std::string &symbol, int version, bool per_thread) {
     for (const char *revision : {"_v4", "_v3", "_v2", ""}) {
         if ((*revision != '\0' && revision[2] == '4' && version < 12050) ||
-            (*revision != '\0' && revision[2] == '3' && version < 11040)) {
+            (*revision != '\0' && revision[2] == '3' && version < 11040) ||
+            (*revision != '\0' && revision[2] == '2' && version < 13000 &&
+             symbol.ends_with("BatchAsync"))) {
             continue;
         }
         for (const char *suffix : {"_ptsz", "_ptds", ""}) {
@@ -106,6 +108,10 @@ const char *error_name(int error) {
             return "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD";
         case kGraphUpdateFailure:
             return "CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE";
+        case kAlreadyRegistered:
+            return "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED";
+        case kNotRegistered:
+            return "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED";
         case kContextIsDestroyed:
             return "CUDA_ERROR_CONTEXT_IS_DESTROYED";
         case kUnknown:

@@ -124,6 +124,50 @@ int free_call(Function self, MemoryKind kind, MemoryKinds kinds, void *memory) {
     });
 }
 
+int register_call(Function self, void *memory, std::size_t bytes) {
+    return call(self, [&](const Call &open) -> int {
+        const Current current = current_context();
+        if (current.error != kSuccess) {
+            return current.error;
+        }
+        if (memory == nullptr || bytes == 0) {
+            return kInvalidValue;
+        }
+        run_hook(open);
+        if (const int error = forbidden_as_unsafe(); error != kSuccess) {
+            return error;
+        }
+        const bool counted = counts(open);
+        if (!register_memory(memory, {bytes, MemoryKind::pinned_host, current.device, current.id,
+                                      counted, open.image})) {
+            return kAlreadyRegistered;
+        }
+        if (counted) {
+            count_allocation(current.device, MemoryKind::pinned_host, bytes);
+        }
+        return kSuccess;
+    });
+}
+
+int unregister_call(Function self, void *memory) {
+    return call(self, [&](const Call &open) -> int {
+        const Current current = current_context();
+        if (current.error != kSuccess) {
+            return current.error;
+        }
+        if (const int error = forbidden_as_unsafe(); error != kSuccess) {
+            return error;
+        }
+        run_hook(open);
+        const auto registration = unregister_memory(memory);
+        if (!registration) {
+            return kNotRegistered;
+        }
+        count_release(open, *registration, MemoryKind::pinned_host);
+        return kSuccess;
+    });
+}
+
 int ordered_free_call(Function self, DevicePointer memory, Stream stream) {
     return call(self, [&](const Call &open) -> int {
         if (!is_stream(stream)) {
@@ -188,6 +232,10 @@ STANDIN_DEFINE_BOTH(cuMemAllocAsync, _ptsz,
 STANDIN_DEFINE_BOTH(cuMemAllocFromPoolAsync, _ptsz,
                     (DevicePointer * memory, std::size_t bytes, MemoryPool pool, Stream stream),
                     ordered_call(self, memory, bytes, pool, stream))
+
+STANDIN_DEFINE_BOTH(cuMemHostRegister, _v2, (void *memory, std::size_t bytes, unsigned /*flags*/),
+                    register_call(self, memory, bytes))
+STANDIN_DEFINE(cuMemHostUnregister, (void *memory), unregister_call(self, memory))
 
 STANDIN_DEFINE(cuMemFree_v2, (DevicePointer memory),
                free_call(self, MemoryKind::device,

@@ -94,6 +94,15 @@ int forbidden_to_wait(const OnStream &on) {
                             : invalidate(*capture, kCaptureUnsupported);
 }
 
+int forbidden_in_batch(const OnStream &on) {
+    const auto lock = lock_graphs();
+    const StreamKey key = key_of(on);
+    if (is_legacy(key)) {
+        return kInvalidValue;
+    }
+    return capture_of(key) == nullptr ? kSuccess : kCaptureUnsupported;
+}
+
 int forbidden_to_wait_for_context(std::uint64_t context) {
     if (!captures_exist()) {
         return kSuccess;

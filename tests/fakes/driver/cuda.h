@@ -72,6 +72,8 @@ STANDIN_BOTH(cuMemAllocAsync, _ptsz, standin::DevicePointer *memory, std::size_t
              standin::Stream stream);
 STANDIN_BOTH(cuMemAllocFromPoolAsync, _ptsz, standin::DevicePointer *memory, std::size_t bytes,
              standin::MemoryPool pool, standin::Stream stream);
+STANDIN_BOTH(cuMemHostRegister, _v2, void *memory, std::size_t bytes, unsigned flags);
+int cuMemHostUnregister(void *memory);
 int cuMemFree_v2(standin::DevicePointer memory);
 int cuMemFreeHost(void *memory);
 STANDIN_BOTH(cuMemFreeAsync, _ptsz, standin::DevicePointer memory, standin::Stream stream);
@@ -120,6 +122,18 @@ STANDIN_BOTH(cuMemcpyPeer, _ptds, standin::DevicePointer to, standin::Context to
 STANDIN_BOTH(cuMemcpyPeerAsync, _ptsz, standin::DevicePointer to, standin::Context to_context,
              standin::DevicePointer from, standin::Context from_context, std::size_t bytes,
              standin::Stream stream);
+
+STANDIN_BOTH(cuMemcpyBatchAsync, _ptsz, standin::DevicePointer *to, standin::DevicePointer *from,
+             std::size_t *bytes, std::size_t count, standin::CopyAttributes *attributes,
+             std::size_t *starts, std::size_t attribute_count, std::size_t *failed,
+             standin::Stream stream);
+STANDIN_BOTH(cuMemcpyBatchAsync_v2, _ptsz, standin::DevicePointer *to, standin::DevicePointer *from,
+             std::size_t *bytes, std::size_t count, standin::CopyAttributes *attributes,
+             std::size_t *starts, std::size_t attribute_count, standin::Stream stream);
+STANDIN_BOTH(cuMemcpy3DBatchAsync, _ptsz, std::size_t count, standin::BatchedCopy3D *copies,
+             std::size_t *failed, unsigned long long flags, standin::Stream stream);
+STANDIN_BOTH(cuMemcpy3DBatchAsync_v2, _ptsz, std::size_t count, standin::BatchedCopy3D *copies,
+             unsigned long long flags, standin::Stream stream);
 
 STANDIN_BOTH(cuMemsetD8_v2, _ptds, standin::DevicePointer to, std::uint8_t value,
              std::size_t count);

@@ -24,6 +24,7 @@ constexpr std::size_t kDefaultLimit = std::size_t{1} << 30U;
 struct Heap {
     std::mutex mutex;
     std::map<std::uintptr_t, Allocation> allocations;
+    std::map<std::uintptr_t, Allocation> registered;
     std::size_t used = 0;
 };
 
@@ -109,6 +110,33 @@ std::optional<Allocation> release(void *pointer, MemoryKinds kinds) {
     return allocation;
 }
 
+bool register_memory(void *pointer, const Allocation &registration) {
+    const auto start = reinterpret_cast<std::uintptr_t>(pointer);
+    const std::lock_guard lock(heap().mutex);
+    auto &registered = heap().registered;
+    const auto after = registered.lower_bound(start);
+    if (after != registered.end() && after->first - start < registration.bytes) {
+        return false;
+    }
+    if (after != registered.begin() &&
+        start - std::prev(after)->first < std::prev(after)->second.bytes) {
+        return false;
+    }
+    registered.emplace(start, registration);
+    return true;
+}
+
+std::optional<Allocation> unregister_memory(void *pointer) {
+    const std::lock_guard lock(heap().mutex);
+    const auto found = heap().registered.find(reinterpret_cast<std::uintptr_t>(pointer));
+    if (found == heap().registered.end()) {
+        return std::nullopt;
+    }
+    const Allocation registration = found->second;
+    heap().registered.erase(found);
+    return registration;
+}
+
 void release_graph_memory(void *pointer, std::uint64_t graph) {
     const std::lock_guard lock(heap().mutex);
     auto &allocations = heap().allocations;
@@ -132,6 +160,13 @@ std::vector<Allocation> release_context(std::uint64_t context) {
         heap().used -= allocation.bytes;
         give_back(reinterpret_cast<void *>(entry.first), allocation.bytes);
         return true;
+    });
+    std::erase_if(heap().registered, [&](const auto &entry) {
+        const bool is_gone = context != 0 && entry.second.context == context;
+        if (is_gone) {
+            released.push_back(entry.second);
+        }
+        return is_gone;
     });
     return released;
 }

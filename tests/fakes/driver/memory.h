@@ -32,9 +32,12 @@ constexpr MemoryKinds bit(truth::MemoryKind kind) {
 void *allocate(const Allocation &allocation);
 // What it was; nothing when `pointer` is not the start of a live allocation of one of `kinds`.
 std::optional<Allocation> release(void *pointer, MemoryKinds kinds);
+// The program's own memory, which is pinned for a while. False: some of it is already.
+bool register_memory(void *pointer, const Allocation &registration);
+std::optional<Allocation> unregister_memory(void *pointer);
 // A graph's memory, unless it was freed before.
 void release_graph_memory(void *pointer, std::uint64_t graph);
-// Everything that was allocated in a context.
+// Everything that was allocated or registered in a context.
 std::vector<Allocation> release_context(std::uint64_t context);
 
 // Memory without an address of its own (cuMemCreate), which counts for the limit too.

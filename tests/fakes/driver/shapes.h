@@ -12,6 +12,12 @@ namespace standin {
 
 bool is_launch_shape(Dim3 grid, Dim3 block);  // api_launch.cpp
 
+// Of a copy, where that is not given.
+inline truth::CopyKind copy_kind(bool to_device, bool from_device) {
+    return static_cast<truth::CopyKind>((to_device ? 1 : 0) + (from_device ? 2 : 0));
+}
+inline constexpr std::size_t kCopiedForReal = std::size_t{1} << 20U;  // of a longer copy
+
 // Returns an error code; api_copy.cpp.
 int measure_copy(const DriverCopy3D &copy, truth::CopyKind &direction, std::uint64_t &bytes);
 

@@ -68,13 +68,14 @@ truth::Memory &Everything::memory(MemoryKind kind, int device) {
     return tally_.memory[static_cast<std::size_t>(device)][static_cast<std::size_t>(kind)];
 }
 
-void Everything::note_allocation(MemoryKind kind, void *start, std::size_t bytes) {
+void Everything::note_allocation(MemoryKind kind, void *start, std::size_t bytes,
+                                 bool registered) {
     truth::Memory &of = memory(kind);
     ++of.allocations;
     of.allocated_bytes += bytes;
     ++of.outstanding_allocations;
     of.outstanding_bytes += bytes;
-    live_.push_back({start, bytes, kind, current()});
+    live_.push_back({start, bytes, kind, current(), registered});
 }
 
 void Everything::note_free(const Live &live) {
@@ -145,14 +146,30 @@ void Everything::note_graph(const std::vector<GraphStep> &steps) {
 std::optional<Everything::Live> Everything::pick(std::initializer_list<MemoryKind> kinds) {
     std::vector<Live> found;
     std::ranges::copy_if(live_, std::back_inserter(found), [&](const Live &live) {
-        return std::ranges::find(kinds, live.kind) != kinds.end();
+        return !live.registered && std::ranges::find(kinds, live.kind) != kinds.end();
     });
     return found.empty() ? std::nullopt : std::optional(any(found));
 }
 
+std::optional<Everything::Live> Everything::pick_registered() {
+    std::vector<Live> found;
+    std::ranges::copy_if(live_, std::back_inserter(found), &Live::registered);
+    return found.empty() ? std::nullopt : std::optional(any(found));
+}
+
+void *Everything::room_to_register() {
+    for (std::size_t i = 0; i < kToRegister; ++i) {
+        void *const room = to_register_ + i * kRoom;
+        if (std::ranges::find(live_, room, &Live::start) == live_.end()) {
+            return room;
+        }
+    }
+    return nullptr;
+}
+
 std::size_t Everything::count(std::initializer_list<MemoryKind> kinds) const {
     return static_cast<std::size_t>(std::ranges::count_if(live_, [&](const Live &live) {
-        return std::ranges::find(kinds, live.kind) != kinds.end();
+        return !live.registered && std::ranges::find(kinds, live.kind) != kinds.end();
     }));
 }
 
@@ -167,7 +184,9 @@ void *Everything::device_room() {
 }
 
 void *Everything::host_room() {
-    const auto pinned = coin() ? pick({MemoryKind::pinned_host}) : std::nullopt;
+    const auto pinned = coin()   ? pick({MemoryKind::pinned_host})
+                        : coin() ? pick_registered()
+                                 : std::nullopt;
     return pinned ? pinned->start : host_.data() + random(kHostBytes - kRoom);
 }
 

@@ -53,6 +53,7 @@ public:
         std::size_t bytes;
         truth::MemoryKind kind;
         Where where;
+        bool registered = false;  // the program's own memory, which the API has only pinned
     };
 
     Everything(const Options &options, unsigned index)
@@ -60,7 +61,8 @@ public:
           index_(index),
           generator_(options.seed * 10007 + index),
           pacer_(options),
-          host_(kHostBytes) {}
+          host_(kHostBytes),
+          to_register_(new char[kToRegister * kRoom]) {}
 
     // What one API adds. Each action calls at least one function; `free` frees memory of any kind,
     // and says whether it did; `allocate` is for device memory.
@@ -105,7 +107,8 @@ public:
     // Makes it current in place of what is; for the first, too.
     void replace_current(const Where &where);
 
-    void note_allocation(truth::MemoryKind kind, void *start, std::size_t bytes);
+    void note_allocation(truth::MemoryKind kind, void *start, std::size_t bytes,
+                         bool registered = false);
     void note_empty_allocation(truth::MemoryKind kind) { ++memory(kind).empty_allocations; }
     void note_empty_free() { ++tally_.empty_frees; }
     void note_free(const Live &live);
@@ -128,6 +131,9 @@ public:
 
     // Any of the thread's memory of one of these kinds; it stays in the list until note_free.
     std::optional<Live> pick(std::initializer_list<truth::MemoryKind> kinds);
+    std::optional<Live> pick_registered();
+    // kRoom bytes of the program's own that are not registered; nullptr if all are.
+    void *room_to_register();
     std::size_t count(std::initializer_list<truth::MemoryKind> kinds) const;
     // Start of at least kRoom bytes; nullptr if there are none to be had.
     void *device_room();
@@ -138,6 +144,7 @@ public:
 
 private:
     static constexpr std::size_t kHostBytes = 65536;
+    static constexpr std::size_t kToRegister = 8;
 
     truth::LaunchKey key(const char *kernel, standin::Dim3 grid, standin::Dim3 block) const;
     std::size_t device() const { return static_cast<std::size_t>(current().device); }
@@ -148,6 +155,7 @@ private:
     std::mt19937_64 generator_;
     Pacer pacer_;
     std::vector<char> host_;
+    char *to_register_;  // never given back: with --hold, some of it stays registered
     std::vector<Live> live_;
     truth::TruthSnapshot tally_;
 };

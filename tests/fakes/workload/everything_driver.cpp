@@ -1,5 +1,6 @@
 // The beginning, contexts, and what fails.
 
+#include "workload/everything_batches.h"
 #include "workload/everything_driver.h"
 
 #include <algorithm>
@@ -159,6 +160,9 @@ void add_failures(Everything &all, DriverState &state) {
     add([&] { all.make(DRIVER(cuMemFree_v2), at(&all)); });
     add([&] { all.make(DRIVER(cuMemFree_v2), standin::DevicePointer{0}); });
     add([&] { all.make(DRIVER(cuMemFreeHost), &all); });
+    add([&] { fail_to_register(all, DRIVER(cuMemHostRegister_v2)); });
+    add([&] { all.make(DRIVER(cuMemHostUnregister), &all); });
+    add([&] { fail_batch(all, DRIVER(cuMemcpyBatchAsync), state.stream); });
     add([&] { all.make(DRIVER(cuMemFreeAsync), at(all.device_room()), &all); });
     add([&] { all.make(DRIVER(cuMemcpyHtoD_v2), at(nullptr), &all, std::size_t{8}); });
     add([&] { all.make(DRIVER(cuMemcpy2D_v2), nullptr); });

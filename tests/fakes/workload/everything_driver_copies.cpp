@@ -1,5 +1,6 @@
 // Copies.
 
+#include "workload/everything_batches.h"
 #include "workload/everything_driver.h"
 
 namespace demo {
@@ -130,6 +131,14 @@ void add_driver_copies(Everything &all, const DriverState &state) {
     add([=, &all] { copy_planes(all, kSync, DRIVER(cuMemcpy3D_v2_ptds)); });
     add([=, &all] { copy_planes(all, kAsync, DRIVER(cuMemcpy3DAsync_v2), stream()); });
     add([=, &all] { copy_planes(all, kAsync, DRIVER(cuMemcpy3DAsync_v2_ptsz), stream()); });
+    add([=, &all] { copy_batch(all, DRIVER(cuMemcpyBatchAsync), stream()); });
+    add([=, &all] { copy_batch(all, DRIVER(cuMemcpyBatchAsync_ptsz), stream()); });
+    add([=, &all] { copy_batch(all, DRIVER(cuMemcpyBatchAsync_v2), stream()); });
+    add([=, &all] { copy_batch(all, DRIVER(cuMemcpyBatchAsync_v2_ptsz), stream()); });
+    add([=, &all] { copy_batch_3d(all, DRIVER(cuMemcpy3DBatchAsync), stream()); });
+    add([=, &all] { copy_batch_3d(all, DRIVER(cuMemcpy3DBatchAsync_ptsz), stream()); });
+    add([=, &all] { copy_batch_3d(all, DRIVER(cuMemcpy3DBatchAsync_v2), stream()); });
+    add([=, &all] { copy_batch_3d(all, DRIVER(cuMemcpy3DBatchAsync_v2_ptsz), stream()); });
     add([=, &all, &state] { copy_to_peer(all, state, kSync, DRIVER(cuMemcpyPeer)); });
     add([=, &all, &state] { copy_to_peer(all, state, kSync, DRIVER(cuMemcpyPeer_ptds)); });
     add([=, &all, &state] {

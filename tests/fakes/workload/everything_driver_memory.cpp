@@ -1,5 +1,6 @@
 // Memory with an address.
 
+#include "workload/everything_batches.h"
 #include "workload/everything_driver.h"
 
 namespace demo {
@@ -59,7 +60,9 @@ void allocate_from_pool(
 
 bool free_any(Everything &all, const DriverState &state, const Everything::Live &live) {
     int error = kSuccess;
-    if (live.kind == MemoryKind::pinned_host) {
+    if (live.registered) {
+        error = all.make(DRIVER(cuMemHostUnregister), live.start);
+    } else if (live.kind == MemoryKind::pinned_host) {
         error = all.make(DRIVER(cuMemFreeHost), live.start);
     } else if (live.kind == MemoryKind::managed || all.coin()) {
         error = all.make(DRIVER(cuMemFree_v2), at(live.start));
@@ -82,6 +85,8 @@ void add_driver_memory(Everything &all, const DriverState &state) {
     add([&] { allocate(all, managed, DRIVER(cuMemAllocManaged), 1U); });
     add([&] { allocate(all, pinned_host, DRIVER(cuMemAllocHost_v2)); });
     add([&] { allocate(all, pinned_host, DRIVER(cuMemHostAlloc), 0U); });
+    add([&] { register_room(all, DRIVER(cuMemHostRegister)); });
+    add([&] { register_room(all, DRIVER(cuMemHostRegister_v2)); });
     add([&] { allocate(all, async, DRIVER(cuMemAllocAsync), any_stream(all, state)); });
     add([&] { allocate(all, async, DRIVER(cuMemAllocAsync_ptsz), any_stream(all, state)); });
     add([&] { allocate_from_pool(all, DRIVER(cuMemAllocFromPoolAsync), any_stream(all, state)); });
@@ -98,6 +103,7 @@ void add_driver_memory(Everything &all, const DriverState &state) {
         free_some(all, {pinned_host},
                   [&](const auto &live) { return all.make(DRIVER(cuMemFreeHost), live.start); });
     });
+    add([&] { unregister_room(all, DRIVER(cuMemHostUnregister)); });
     add([&] {
         free_some(all, {device, async}, [&](const auto &live) {
             return all.make(DRIVER(cuMemFreeAsync), at(live.start), any_stream(all, state));

@@ -1,5 +1,6 @@
 // Memory, devices and what fails.
 
+#include "workload/everything_batches.h"
 #include "workload/everything_runtime.h"
 
 #include "workload/kernels.h"
@@ -79,7 +80,9 @@ void allocate_from_pool(
 
 bool free_any(Everything &all, const RuntimeState &state, const Everything::Live &live) {
     int error = kSuccess;
-    if (live.kind == MemoryKind::pinned_host) {
+    if (live.registered) {
+        error = all.make(RUNTIME(cudaHostUnregister), live.start);
+    } else if (live.kind == MemoryKind::pinned_host) {
         error = all.make(RUNTIME(cudaFreeHost), live.start);
     } else if (live.kind == MemoryKind::managed || all.coin()) {
         error = all.make(RUNTIME(cudaFree), live.start);
@@ -132,6 +135,7 @@ void add_allocations(Everything &all, const RuntimeState &state) {
     add([&] { allocate(all, managed, RUNTIME(cudaMallocManaged), 1U); });
     add([&] { allocate(all, pinned_host, RUNTIME(cudaMallocHost)); });
     add([&] { allocate(all, pinned_host, RUNTIME(cudaHostAlloc), 0U); });
+    add([&] { register_room(all, RUNTIME(cudaHostRegister)); });
     add([&] { allocate_rows(all); });
     add([&] { allocate_planes(all); });
     add([&] { allocate(all, async, RUNTIME(cudaMallocAsync), any_stream(all, state)); });
@@ -154,6 +158,7 @@ void add_frees(Everything &all, const RuntimeState &state) {
         free_some(all, {pinned_host},
                   [&](const auto &live) { return all.make(RUNTIME(cudaFreeHost), live.start); });
     });
+    add([&] { unregister_room(all, RUNTIME(cudaHostUnregister)); });
     add([&] {
         free_some(all, {device, async}, [&](const auto &live) {
             return all.make(RUNTIME(cudaFreeAsync), live.start, any_stream(all, state));
@@ -172,7 +177,7 @@ void add_frees(Everything &all, const RuntimeState &state) {
     all.frees.emplace_back([&](const auto &live) { return free_any(all, state, live); });
 }
 
-void add_failures(Everything &all) {
+void add_failures(Everything &all, const RuntimeState &state) {
     auto add = [&all](auto action) { all.failures.emplace_back(action); };
     add([&] {
         void *memory = nullptr;
@@ -181,6 +186,10 @@ void add_failures(Everything &all) {
     add([&] { all.make(RUNTIME(cudaMalloc), nullptr, std::size_t{64}); });
     add([&] { all.make(RUNTIME(cudaFree), all.host_room()); });
     add([&] { all.make(RUNTIME(cudaFreeHost), &all); });
+    add([&] { all.make(RUNTIME(cudaHostRegister), nullptr, std::size_t{64}, 0U); });
+    add([&] { fail_to_register(all, RUNTIME(cudaHostRegister)); });
+    add([&] { all.make(RUNTIME(cudaHostUnregister), &all); });
+    add([&] { fail_batch(all, RUNTIME(cudaMemcpyBatchAsync), state.stream); });
     add([&] {
         all.make(RUNTIME(cudaMemcpy), all.host_room(), all.host_room(), std::size_t{64}, 9);
     });
@@ -227,7 +236,7 @@ void add_runtime_actions(Everything &all) {
     if (all.options().graphs) {
         add_graph_actions(all, runtime_graphs(all));
     }
-    add_failures(all);
+    add_failures(all, *state);
     all.actions.emplace_back([&all, state] { set_device(all, *state); });
     all.actions.emplace_back([&all] { reset_device(all); });
     all.actions.emplace_back([&all] {

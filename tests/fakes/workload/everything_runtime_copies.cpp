@@ -1,5 +1,6 @@
 // Copies and memsets.
 
+#include "workload/everything_batches.h"
 #include "workload/everything_runtime.h"
 
 #include "workload/kernels.h"
@@ -171,6 +172,10 @@ void add_runtime_copies(Everything &all, const RuntimeState &state) {
     add([&] { copy_planes(all, kSync, RUNTIME(cudaMemcpy3D_ptds)); });
     add([&] { copy_planes(all, kAsync, RUNTIME(cudaMemcpy3DAsync), any_stream(all, state)); });
     add([&] { copy_planes(all, kAsync, RUNTIME(cudaMemcpy3DAsync_ptsz), any_stream(all, state)); });
+    add([&] { copy_batch(all, RUNTIME(cudaMemcpyBatchAsync), any_stream(all, state)); });
+    add([&] { copy_batch(all, RUNTIME(cudaMemcpyBatchAsync_ptsz), any_stream(all, state)); });
+    add([&] { copy_batch_3d(all, RUNTIME(cudaMemcpy3DBatchAsync), any_stream(all, state)); });
+    add([&] { copy_batch_3d(all, RUNTIME(cudaMemcpy3DBatchAsync_ptsz), any_stream(all, state)); });
     add([&] { copy_to_peer(all, state, kSync, RUNTIME(cudaMemcpyPeer)); });
     add([&] {
         copy_to_peer(all, state, kAsync, RUNTIME(cudaMemcpyPeerAsync), any_stream(all, state));

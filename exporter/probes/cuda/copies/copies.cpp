@@ -57,6 +57,11 @@ std::size_t CudaCopies::kind_of(const Process &process, std::uint64_t kind, bool
     if (kind < COPY_DEFAULT) {
         return kind;
     }
+    if (kind == COPY_TO_ARRAY || kind == COPY_FROM_ARRAY) {
+        to_device = to_device || kind == COPY_TO_ARRAY;
+        from_device = from_device || kind == COPY_FROM_ARRAY;
+        kind = COPY_DEFAULT;
+    }
     // A pointer into a live allocation is on the device. Any other is on the host, unless the
     // process may have allocations that were not seen.
     if (kind != COPY_DEFAULT || (!process.is_complete && !(to_device && from_device))) {

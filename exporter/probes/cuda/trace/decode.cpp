@@ -149,6 +149,9 @@ std::vector<Detail> details_of(const cuda_trace_record &record,
     if (has(TRACE_BYTES)) {
         details.emplace_back("bytes", std::uint64_t{memory.bytes});
     }
+    if (has(TRACE_COPIES)) {
+        details.emplace_back("copies", std::uint64_t{memory.bytes});
+    }
     if (has(TRACE_ELAPSED)) {
         if (const auto elapsed = probes::elapsed_ns(static_cast<std::uint32_t>(memory.bytes),
                                                     memory.head.ended_ns)) {

@@ -105,11 +105,35 @@ TEST_CASE("what an allocating or freeing function is about is in its cookie") {
     CHECK((cookie("cudaMemcpy") & ASYNC) == 0);
 }
 
+TEST_CASE("a registration has the address itself, and is given back as memory is") {
+    const auto cookie = [](std::string_view symbol) {
+        return cuda_functions()[function_of(symbol)].cookie;
+    };
+    for (const std::string_view symbol : {"cudaHostRegister", "cuMemHostRegister_v2"}) {
+        CHECK(operation_in(cookie(symbol)) == CUDA_ALLOCATE);
+        CHECK(variant_in(cookie(symbol)) == MEMORY_pinned_host);
+        CHECK(CUDA_COOKIE_SLOT(cookie(symbol), CUDA_ADDRESS) == 0);
+        CHECK(CUDA_COOKIE_SLOT(cookie(symbol), CUDA_SOURCE) == 1);
+    }
+    CHECK(operation_in(cookie("cudaHostUnregister")) == CUDA_FREE);
+}
+
+TEST_CASE("only the driver's functions say that a batch has an index of what failed") {
+    for (const CudaFunction &one : cuda_functions()) {
+        CAPTURE(one.symbol);
+        const bool is_batch = one.symbol.find("BatchAsync") != std::string_view::npos;
+        const bool is_of_12 =
+            is_batch && one.is_driver() && one.symbol.find("_v2") == std::string_view::npos;
+        CHECK(is_batch == (one.operation == CUDA_COPY && variant_in(one.cookie) >= CUDA_BATCH));
+        CHECK(is_of_12 == ((variant_in(one.cookie) & CUDA_BATCH_FAIL_INDEX) != 0));
+    }
+}
+
 TEST_CASE("the numbers of functions are in range for every position of a cookie") {
     for (const CudaFunction &one : cuda_functions()) {
         CAPTURE(one.symbol);
         CHECK(one.entry_only == (operation_in(one.cookie) == CUDA_REGISTER));
-        CHECK(variant_in(one.cookie) < 8);
+        CHECK(variant_in(one.cookie) < 16);
         CHECK((one.cookie & CUDA_EXITS) == 0);
         CHECK((one.cookie & CALL_STEPPED) == 0);
         CHECK(((one.cookie & CUDA_OF_DRIVER) != 0) == one.is_driver());

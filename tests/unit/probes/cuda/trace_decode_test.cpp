@@ -221,3 +221,17 @@ TEST_CASE("any bytes make a call") {
         }
     }
 }
+
+TEST_CASE("a batch has the number of its copies, and no direction of its own") {
+    auto record = record_of("cudaMemcpyBatchAsync", TRACE_COPIES | TRACE_STREAM);
+    record.memory.bytes = 300;
+    record.memory.stream = 0x77;
+    record.memory.is_async = 1;
+    const Event call = decode(record, 0, "", std::nullopt);
+    CHECK(detail(call, "copies") == Value(std::uint64_t{300}));
+    CHECK(detail(call, "stream") == Value(Word{0x77}));
+    CHECK(detail(call, "mode") == text("async"));
+    CHECK_FALSE(detail(call, "bytes"));
+    CHECK_FALSE(detail(call, "direction"));
+    CHECK(result(call, "operation") == text("copy"));
+}
