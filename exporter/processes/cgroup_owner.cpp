@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exporter/base/text.h"
-#include "exporter/base/words.h"
+#include "exporter/system/cgroup_lines.h"
 
 namespace gpusnoop::processes {
 
@@ -92,20 +92,11 @@ CgroupOwner owner_of(Path path, const std::function<bool(std::size_t)> &not_root
 
 CgroupOwner parse_cgroup_owner(std::string_view content, const NotRoot &not_root) {
     CgroupOwner owner;
-    content = content.substr(0, max_cgroup_file_bytes);
-    while (!content.empty()) {
-        // hierarchy-id:controllers:path, and the path may have colons of its own.
-        std::string_view line = take_until(content, '\n');
-        take_until(line, ':');
-        const std::string_view controllers = take_until(line, ':');
-        std::vector<std::string_view> path;
-        while (!line.empty()) {
-            if (const std::string_view name = take_until(line, '/'); !name.empty()) {
-                path.push_back(name);
-            }
-        }
-        CgroupOwner found = owner_of(
-            path, [&](std::size_t i) { return not_root(controllers, Path(path).first(i + 1)); });
+    for (const CgroupLine &line : cgroup_lines(content.substr(0, max_cgroup_file_bytes))) {
+        const std::vector<std::string_view> path = cgroup_directories(line.path);
+        CgroupOwner found = owner_of(path, [&](std::size_t i) {
+            return not_root(line.controllers, Path(path).first(i + 1));
+        });
         if (completeness(found.container) > completeness(owner.container)) {
             owner.container = std::move(found.container);
         }

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <ranges>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "exporter/base/log.h"
 #include "exporter/base/read_file.h"
+#include "exporter/system/cgroup_lines.h"
 
 namespace gpusnoop {
 
@@ -34,7 +34,7 @@ std::optional<std::uint64_t> number_of_file(const std::string &path) {
 std::vector<std::string> directories(const std::string &root, std::string_view path) {
     std::vector<std::string> all;
     while (path.size() > 1) {
-        if (path.find("..") == std::string_view::npos) {
+        if (!leads_out(path)) {
             all.push_back(root + std::string(path));
         }
         path = path.substr(0, path.rfind('/'));
@@ -89,31 +89,19 @@ void read_v1_cpu(CgroupLimits &limits, const std::string &root, std::string_view
 
 }  // namespace
 
-// Lines "NUMBER:CONTROLLERS:PATH", of version 2 without controllers.
 CgroupLimits cgroup_limits(std::string_view groups, const std::string &mount) {
     CgroupLimits limits;
-    for (const auto part : std::views::split(groups, '\n')) {
-        const std::string_view line(part.begin(), part.end());
-        const std::size_t first = line.find(':');
-        const std::size_t second =
-            first == std::string_view::npos ? first : line.find(':', first + 1);
-        if (second == std::string_view::npos) {
-            continue;
+    for (const CgroupLine &line : cgroup_lines(groups)) {
+        const std::string root = mount + "/" + std::string(line.controllers);
+        if (line.is_v2()) {
+            read_v2(limits, mount, line.path);
+            read_v2(limits, mount + "/unified", line.path);
         }
-        const std::string controllers(line.substr(first + 1, second - first - 1));
-        const std::string_view path = line.substr(second + 1);
-        if (controllers.empty()) {
-            read_v2(limits, mount, path);
-            read_v2(limits, mount + "/unified", path);
-            continue;
+        if (line.has("memory")) {
+            read_v1_memory(limits, root, line.path);
         }
-        for (const auto name : std::views::split(controllers, ',')) {
-            const std::string_view controller(name.begin(), name.end());
-            if (controller == "memory") {
-                read_v1_memory(limits, mount + "/" + controllers, path);
-            } else if (controller == "cpu") {
-                read_v1_cpu(limits, mount + "/" + controllers, path);
-            }
+        if (line.has("cpu")) {
+            read_v1_cpu(limits, root, line.path);
         }
     }
     return limits;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "exporter/base/read_file.h"
+#include "exporter/system/cgroup_lines.h"
 
 namespace gpusnoop::discovery {
 
@@ -113,18 +114,11 @@ struct DevicesCgroup {
     std::optional<std::string> path;  // if it can be seen from here
 };
 
-// From lines like 4:devices:/slurm/job_1.
 DevicesCgroup devices_cgroup(std::string_view text) {
-    while (!text.empty()) {
-        std::string_view line = take(text, '\n');
-        take(line, ':');
-        std::string_view controllers = take(line, ':');
-        while (!controllers.empty()) {
-            if (take(controllers, ',') == "devices") {
-                // Of another namespace, the path leads out of what can be seen here.
-                const bool is_seen = line.find("/..") == std::string_view::npos;
-                return {true, is_seen ? std::optional(std::string(line)) : std::nullopt};
-            }
+    for (const CgroupLine &line : cgroup_lines(text)) {
+        if (line.has("devices")) {
+            return {true, leads_out(line.path) ? std::nullopt
+                                               : std::optional(std::string(line.path))};
         }
     }
     return {false, std::nullopt};

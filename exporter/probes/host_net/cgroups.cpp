@@ -6,20 +6,14 @@
 #include <cstdint>
 
 #include "exporter/processes/proc.h"
+#include "exporter/system/cgroup_lines.h"
 
 namespace gpusnoop::probes {
 
 std::string unified_path(std::string_view cgroups) {
-    constexpr std::string_view of_v2 = "0::";
-    while (!cgroups.empty()) {
-        const std::string_view line = cgroups.substr(0, cgroups.find('\n'));
-        cgroups.remove_prefix(std::min(cgroups.size(), line.size() + 1));
-        if (line.starts_with(of_v2)) {
-            const std::string_view path = line.substr(of_v2.size());
-            return path == "/" ? std::string() : std::string(path);
-        }
-    }
-    return {};
+    const auto lines = cgroup_lines(cgroups);
+    const auto unified = std::ranges::find_if(lines, &CgroupLine::is_v2);
+    return unified == lines.end() ? std::string() : cgroup_directory("", unified->path);
 }
 
 std::optional<NetCgroup> NetCgroups::find(std::uint32_t tgid) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exporter/base/read_file.h"
+#include "exporter/system/cgroup_lines.h"
 
 namespace gpusnoop::probes {
 
@@ -31,16 +32,6 @@ std::optional<std::uint64_t> number(std::string_view text) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
     return error == std::errc{} && end == text.data() + text.size() ? std::optional(value)
                                                                     : std::nullopt;
-}
-
-// The directory below `mount`; empty for the uppermost one, and for one outside of what is mounted,
-// which begins with "/..".
-std::string directory(const std::string &mount, std::string_view path) {
-    if (path.size() < 2 || path.front() != '/' ||
-        std::ranges::any_of(split(path, '/'), [](auto name) { return name == ".."; })) {
-        return {};
-    }
-    return mount + std::string(path);
 }
 
 bool is_v2(const std::string &directory) {
@@ -69,24 +60,15 @@ std::optional<T> parsed(const std::string &path, std::optional<T> (*parse)(std::
 
 CgroupPlaces places_of(std::string_view cgroups, const std::string &root) {
     CgroupPlaces places;
-    for (const std::string_view line : split(cgroups, '\n')) {
-        const std::size_t first = line.find(':');
-        const std::size_t second = line.find(':', first + 1);
-        if (second == std::string_view::npos) {
-            continue;
+    for (const CgroupLine &line : cgroup_lines(cgroups)) {
+        if (line.is_v2()) {
+            places.unified = cgroup_directory(is_v2(root) ? root : root + "/unified", line.path);
         }
-        const std::string_view controllers = line.substr(first + 1, second - first - 1);
-        const std::string_view path = line.substr(second + 1);
-        if (controllers.empty()) {
-            places.unified = directory(is_v2(root) ? root : root + "/unified", path);
-            continue;
+        if (line.has("cpu")) {
+            places.cpu = cgroup_directory(root + "/cpu", line.path);
         }
-        for (const std::string_view one : split(controllers, ',')) {
-            if (one == "cpu") {
-                places.cpu = directory(root + "/cpu", path);
-            } else if (one == "memory") {
-                places.memory = directory(root + "/memory", path);
-            }
+        if (line.has("memory")) {
+            places.memory = cgroup_directory(root + "/memory", line.path);
         }
     }
     for (const std::string *const place : {&places.memory, &places.cpu, &places.unified}) {

@@ -154,6 +154,7 @@ TEST_CASE("the path of a process in the hierarchy of version 2") {
     CHECK(unified_path("0::/\n").empty());
     CHECK(unified_path("3:cpu:/a\n").empty());
     CHECK(unified_path("").empty());
+    CHECK(unified_path("0::/../other\n").empty());
     CHECK(unified_path("0::/no end") == "/no end");
 }
 
