@@ -20,6 +20,11 @@ volatile int only_tgid = 0;
  * that it reads, but does not use them. There may be other exporters on the node. */
 volatile int list_readers = 0;
 
+/* How many have been listed of a process, of which the kernel lists all before it goes on. */
+static __u64 listed_in;
+static int listed_of;
+static __u32 listed;
+
 struct task_struct___execs {
 	__u64 self_exec_id;
 } __attribute__((preserve_access_index));
@@ -59,6 +64,15 @@ static __always_inline __u64 modified_ns(struct inode *inode)
 	return 0;
 }
 
+static __always_inline bool has_room(struct bpf_iter_meta *meta, struct task_struct *task)
+{
+	if (listed_in != meta->session_id || listed_of != task->tgid)
+		listed = 0;
+	listed_in = meta->session_id;
+	listed_of = task->tgid;
+	return listed++ < MAPPINGS_OF_PROCESS;
+}
+
 SEC("iter/task_vma")
 int mapping_list(struct bpf_iter__task_vma *context)
 {
@@ -76,7 +90,7 @@ int mapping_list(struct bpf_iter__task_vma *context)
 	if (task->tgid != task->pid && task->group_leader->mm)
 		return 0;
 	file = vma->vm_file;
-	if (!file)
+	if (!file || !has_room(context->meta, task))
 		return 0;
 	record = bpf_map_lookup_elem(&mapping_scratch, &zero);
 	if (!record)
@@ -100,7 +114,8 @@ int mapping_list(struct bpf_iter__task_vma *context)
 	__builtin_memset(record->name, 0, sizeof(record->name));
 	bpf_probe_read_kernel_str(record->name, sizeof(record->name),
 				  file->f_path.dentry->d_name.name);
-	bpf_seq_write(context->meta->seq, record, sizeof(*record));
+	if (bpf_seq_write(context->meta->seq, record, sizeof(*record)))
+		listed--; /* its buffer is full: the kernel comes back to this mapping */
 	return 0;
 }
 

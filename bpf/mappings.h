@@ -7,6 +7,10 @@
 
 #define MAPPING_NAME_BYTES 128
 
+/* The most that are listed of a process: the first ones. A program with all of PyTorch has some
+ * hundreds. */
+#define MAPPINGS_OF_PROCESS 8192
+
 /* The name of the exporter's processes that read files of others (comm). */
 #define FOREIGN_READER "gpusnoop_reader"
 

@@ -418,6 +418,7 @@ struct seq_file;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+	__u64 session_id; /* of all that is read through one descriptor */
 };
 
 struct bpf_iter__bpf_map_elem {

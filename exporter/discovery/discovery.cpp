@@ -9,6 +9,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/mapper_locks.h"
+#include "exporter/processes/user_shares.h"
 #include "exporter/system/priority.h"
 
 namespace gpusnoop::discovery {
@@ -22,6 +23,8 @@ using std::chrono::seconds;
 constexpr milliseconds patience_in_round{50};
 // How long new processes may be examined before the events are read again.
 constexpr milliseconds looks_in_round{50};
+// A process with more mappings takes its user's time. A program with all of PyTorch has half.
+constexpr std::size_t many_mappings = 1024;
 // A storm of mappings wakes the thread no more often than this on average. A program that starts
 // maps its libraries within a few such times, so some rounds may follow each other at once.
 constexpr milliseconds between_rounds{2};
@@ -197,6 +200,8 @@ void Discovery::look_at_changed() {
     }
     forget_changed();
     std::vector<std::uint32_t> order(news_.processes.begin(), news_.processes.end());
+    // Those with smaller ids may map something new in each round.
+    std::ranges::rotate(order, std::ranges::upper_bound(order, looked_at_last_));
     turns_.forget();
     if (!turns_.is_even()) {
         std::ranges::stable_sort(order, {}, [this](std::uint32_t tgid) { return spent_on(tgid); });
@@ -209,6 +214,7 @@ void Discovery::look_at_changed() {
     for (const std::uint32_t tgid : order) {
         if (Clock::now() < until) {
             look_at(tgid);
+            looked_at_last_ = tgid;
         } else {
             news_.processes.insert(tgid);
         }
@@ -217,6 +223,7 @@ void Discovery::look_at_changed() {
 }
 
 void Discovery::look_at(std::uint32_t tgid) {
+    const auto began = Clock::now();
     const auto mappings = kernel_.mappings->read(tgid);
     if (!mappings && mappings.error().code == ETIMEDOUT) {
         news_.silent.insert(tgid);
@@ -229,25 +236,15 @@ void Discovery::look_at(std::uint32_t tgid) {
         if (found_.has_users()) {
             note_use();
         }
+        if (mappings->size() > many_mappings) {
+            turns_.spend(processes::sharing_user_of(tgid).value_or(unknown_user),
+                         Clock::now() - began);
+        }
     }
     news_.mapped_at.erase(news_.mapped_at.lower_bound({tgid, ""}),
                           news_.mapped_at.lower_bound({tgid + 1, ""}));
     if (!mappings) {
         complain_of(tgid, mappings.error());
-    }
-}
-
-void Discovery::note_unreadable() {
-    const std::size_t processes = kernel_.mappings->left_alone();
-    progress_.note_unreadable_processes(processes);
-    if (processes == 0) {
-        return;
-    }
-    if (const auto more = lines_.due("processes keep their mappings locked")) {
-        log::warn(
-            "processes keep their mappings locked: libraries that only they use are not attached "
-            "to",
-            {{"processes", std::to_string(processes)}, {"more_since_last_line", *more}});
     }
 }
 

@@ -197,6 +197,7 @@ private:
     void end_old_releases();
 
     // discovery_locked.cpp: files that cannot be attached to yet.
+    void note_unreadable();
     [[nodiscard]] bool must_wait_for(const FileId &id);
     [[nodiscard]] bool is_locked(const Key &key, Known &known, const ebpf::Mapping &mapping);
     void await_unlock(const Key &key, Known &known, const ebpf::Mapping &mapping,
@@ -226,7 +227,6 @@ private:
                processes::MappedFile file);
     void settle(Known &known, const ebpf::Mapping &mapping);
     void count_slow_files();
-    void note_unreadable();
     void complain_of(std::uint32_t tgid, const Error &error);
     void complain(std::string_view what, const ebpf::Mapping &mapping, const Error &error);
 
@@ -266,6 +266,7 @@ private:
         bool missed_some = false;
     };
     News news_;
+    std::uint32_t looked_at_last_ = 0;  // of the processes in the news
     Clock::time_point look_at_silent_at_{};
     Released released_;
     Clock::time_point look_at_released_at_{};

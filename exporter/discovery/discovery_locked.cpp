@@ -6,7 +6,10 @@
 // machine.
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <string>
 
+#include "exporter/base/log.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/ebpf/mapper_locks.h"
 
@@ -52,6 +55,20 @@ void Discovery::await_unlock(const Key &key, Known &known, const ebpf::Mapping &
     if (known.looks_at_locks >= before_warning) {
         complain("a library is attached to later", mapping, error);
         found_.failed(*key.first, mapping.file, "not attached to yet: " + error.message);
+    }
+}
+
+void Discovery::note_unreadable() {
+    const std::size_t processes = kernel_.mappings->left_alone();
+    progress_.note_unreadable_processes(processes);
+    if (processes == 0) {
+        return;
+    }
+    if (const auto more = lines_.due("processes keep their mappings locked")) {
+        log::warn(
+            "processes keep their mappings locked: libraries that only they use are not attached "
+            "to",
+            {{"processes", std::to_string(processes)}, {"more_since_last_line", *more}});
     }
 }
 

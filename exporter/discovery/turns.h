@@ -1,4 +1,4 @@
-// Whose files are read next: the time that files of each user have taken of late.
+// Whose files and processes are read next: the time that those of each user have taken of late.
 #pragma once
 
 #include <chrono>

@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <charconv>
 #include <iterator>
+#include <optional>
 #include <string_view>
 
 #include "exporter/processes/file_opener.h"
 #include "exporter/processes/proc.h"
+#include "exporter/processes/user_shares.h"
 
 namespace gpusnoop::processes {
 
@@ -16,6 +18,34 @@ namespace {
 bool is_timeout(const Result<std::vector<ebpf::Mapping>> &result) {
     return !result && result.error().code == ETIMEDOUT;
 }
+
+// A user can have many processes, each with many mappings. Of those that one has beyond the first
+// ones, only so many are kept of each user.
+class Room {
+public:
+    [[nodiscard]] bool has(const ebpf::Mapping &mapping) {
+        if (mapping.tgid != tgid_) {
+            tgid_ = mapping.tgid;
+            of_process_ = 0;
+        }
+        if (++of_process_ <= of_each_process) {
+            return true;
+        }
+        if (of_process_ == of_each_process + 1) {
+            user_ = sharing_user_of(tgid_);
+        }
+        return of_users_.take(user_);
+    }
+
+private:
+    static constexpr std::size_t of_each_process = 512;
+    static constexpr std::size_t of_each_user = 65'536;
+
+    std::uint32_t tgid_ = 0;
+    std::size_t of_process_ = 0;
+    std::optional<std::uint32_t> user_;
+    UserQuota of_users_{of_each_user};
+};
 
 // Finds a mapping in pieces of /proc/PID/maps, whose lines are as long as paths.
 class PathInMaps {
@@ -119,6 +149,7 @@ Result<std::string> MappingReader::path_of(const ebpf::Mapping &mapping) {
 Result<std::vector<ebpf::Mapping>> MappingReader::read_from(const Fd &iterator) {
     std::vector<ebpf::Mapping> mappings;
     std::vector<std::byte> rest;
+    Room room;
     for (;;) {
         const auto answer =
             reader_.ask([&](ForeignReader &reader) { return reader.read_on(iterator.get()); });
@@ -134,8 +165,13 @@ Result<std::vector<ebpf::Mapping>> MappingReader::read_from(const Fd &iterator) 
         }
         const auto got = reader_.buffer().first(answer->number);
         rest.insert(rest.end(), got.begin(), got.end());
+        const auto kept = static_cast<std::ptrdiff_t>(mappings.size());
         rest.erase(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(
                                                     ebpf::MappingList::take(rest, mappings)));
+        mappings.erase(
+            std::remove_if(mappings.begin() + kept, mappings.end(),
+                           [&](const ebpf::Mapping &mapping) { return !room.has(mapping); }),
+            mappings.end());
     }
 }
 

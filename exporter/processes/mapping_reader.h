@@ -13,8 +13,9 @@
 
 namespace gpusnoop::processes {
 
-// The kernel lists the mappings of a process under the process's own lock: see ProcessReader. Used
-// by one thread.
+// The kernel lists the mappings of a process under the process's own lock: see ProcessReader. Of a
+// process with thousands of mappings, the last ones are left out (bpf/mappings.h), and of a user
+// with many such processes more of them. Used by one thread.
 class MappingReader {
 public:
     // `list` must outlive it.

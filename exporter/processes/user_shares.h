@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,5 +45,20 @@ private:
 [[nodiscard]] std::uint32_t sharing_user(std::uint32_t uid);
 // Of the process's user; nothing if it has ended.
 [[nodiscard]] std::optional<std::uint32_t> sharing_user_of(std::uint32_t tgid);
+
+// For work that any user can make much of: so much is done for each of them.
+class UserQuota {
+public:
+    explicit UserQuota(std::size_t of_each) : of_each_(of_each) {}
+
+    // One more. False: the user's share is used up.
+    [[nodiscard]] bool take(std::optional<std::uint32_t> user) {
+        return ++taken_[user] <= of_each_;
+    }
+
+private:
+    std::size_t of_each_;
+    std::map<std::optional<std::uint32_t>, std::size_t> taken_;
+};
 
 }  // namespace gpusnoop::processes

@@ -152,6 +152,7 @@ TEST_CASE("attacks of a user at the same time do not harm others", "[.soak]") {
     const e2e::HasSlowMap map;
     const e2e::HasPythons pythons;
     const e2e::LaunchesAtAnyAddress addresses;
+    const e2e::MapsAllTheTime maps;
     Exporter exporter(
         "discovery: {rescan_interval: 1s}\nsyscall: {enabled: true}\nin_flight: {min_age: 1ms}\n"
         "torch: {enabled: true}\n"

@@ -140,6 +140,35 @@ int LocksItsMappings::run() const {
     keep_mappings_locked(changed, page);
 }
 
+MapsAllTheTime::MapsAllTheTime() {
+    std::filesystem::copy_file(runtime, directory_ / "libcudart.so.12");
+    user_ = std::make_unique<Child>([this] { return run(); });
+    harness::eventually("the mappings",
+                        [&] { return std::filesystem::exists(directory_ / "mapped"); });
+}
+
+int MapsAllTheTime::run() const {
+    constexpr std::size_t page = 4096;
+    constexpr int mappings = 60'000;
+    const int fd = ::open((directory_ / "libcudart.so.12").c_str(), O_RDONLY | O_CLOEXEC);
+    const auto map = [&] {
+        return ::mmap(nullptr, page, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    };
+    for (int i = 0; i < mappings; i++) {
+        if (map() == MAP_FAILED) {
+            return 1;
+        }
+    }
+    harness::write_file(directory_ / "mapped", "");
+    if (::setresuid(nobody, nobody, nobody) != 0) {
+        return 1;
+    }
+    for (;;) {
+        ::munmap(map(), page);
+        ::usleep(5'000);
+    }
+}
+
 LaunchesAtAnyAddress::LaunchesAtAnyAddress() {
     const auto program = directory_ / "addresses";
     make_sparse(harness::standin("addresses"), program, 9'000'000);

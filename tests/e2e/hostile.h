@@ -49,6 +49,19 @@ private:
     std::unique_ptr<harness::HangingFileSystem> files_;
 };
 
+// A process of nobody's that has mapped its own copy of the runtime 60,000 times, and does so once
+// more all the time.
+class MapsAllTheTime {
+public:
+    MapsAllTheTime();
+
+private:
+    [[nodiscard]] int run() const;
+
+    harness::TemporaryDirectory directory_;
+    std::unique_ptr<Child> user_;
+};
+
 // A process of nobody's, with the name "addresses", that launches kernels at thousands of
 // addresses. Its file has millions of symbols to look for them in, which an exporter does that was
 // started later.

@@ -154,3 +154,11 @@ TEST_CASE("libraries that take long to read keep no other user's waiting", "[e2e
     eventually("all of them to be looked at: " + exporter.log(),
                [&] { return looked_at() >= files; });
 }
+
+TEST_CASE("processes with very many mappings keep no other user's libraries waiting", "[e2e]") {
+    require_bpf();
+    const Exporter exporter("discovery: {rescan_interval: 1h}\n");
+    const e2e::MapsAllTheTime first;
+    const e2e::MapsAllTheTime second;
+    hostile_files_check_others_are_found(exporter);
+}

@@ -1,20 +1,25 @@
 // What the kernel says of mappings, against a mapping that the test makes itself.
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "bpf/mappings.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/mmap_events.h"
 #include "exporter/processes/mapping_reader.h"
@@ -53,6 +58,47 @@ struct Mapped {
     }
 };
 
+// The same file so many times, in this process and in others.
+class ManyMappings {
+public:
+    explicit ManyMappings(std::size_t count) {
+        for (std::size_t i = 0; i < count; i++) {
+            file_.map();
+            addresses_.push_back(file_.address);
+        }
+    }
+    ~ManyMappings() {
+        for (const pid_t child : children_) {
+            ::kill(child, SIGKILL);
+            ::waitpid(child, nullptr, 0);
+        }
+        for (void *const address : addresses_) {
+            ::munmap(address, file_.page);
+        }
+    }
+    ManyMappings(const ManyMappings &) = delete;
+    ManyMappings &operator=(const ManyMappings &) = delete;
+
+    void fork(int count) {
+        for (int i = 0; i < count; i++) {
+            const pid_t child = ::fork();
+            if (child == 0) {
+                ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+                for (;;) {
+                    ::pause();
+                }
+            }
+            REQUIRE(child > 0);
+            children_.push_back(child);
+        }
+    }
+
+private:
+    Mapped file_;
+    std::vector<void *> addresses_;
+    std::vector<pid_t> children_;
+};
+
 std::uint32_t own_pid() {
     return static_cast<std::uint32_t>(::getpid());
 }
@@ -86,6 +132,29 @@ TEST_CASE("an executable mapping is listed with its file, offset and name", "[ke
                   return one.tgid == own_pid() && one.start == found->start;
               }) == 1);
     }
+}
+
+TEST_CASE("of a process or a user with very many mappings, not all are listed", "[kernel]") {
+    require_bpf();
+    constexpr std::size_t most_of_process = MAPPINGS_OF_PROCESS;
+    constexpr std::size_t most_of_user = 65'536;
+    constexpr std::size_t always = 512;  // of each process
+    auto list = ebpf::MappingList::open();
+    REQUIRE(list.has_value());
+    processes::MappingReader reader(**list);
+    ManyMappings mapped(20'000);
+    const auto own = reader.read(own_pid());
+    REQUIRE(own.has_value());
+    CHECK(own->size() == most_of_process);
+    CHECK(reader.read(own_pid())->size() == most_of_process);  // not what is left
+
+    mapped.fork(9);
+    const auto all = reader.read_all();
+    REQUIRE(all.has_value());
+    const auto found = static_cast<std::size_t>(
+        std::ranges::count(*all, "libmapped.so.7", &ebpf::Mapping::name));
+    CHECK(found <= most_of_user + 10 * always);
+    CHECK(found > most_of_user);
 }
 
 TEST_CASE("a process that is gone has no mappings", "[kernel]") {

@@ -44,3 +44,13 @@ TEST_CASE("a process has its own user's share, unless that user's id is another'
     CHECK(sharing_user_of(static_cast<std::uint32_t>(::getpid())) == sharing_user(::getuid()));
     CHECK_FALSE(sharing_user_of(1U << 23U));  // no process
 }
+
+TEST_CASE("what one user has used up is left for others") {
+    UserQuota quota(2);
+    CHECK(quota.take(1000));
+    CHECK(quota.take(1000));
+    CHECK_FALSE(quota.take(1000));
+    CHECK(quota.take(1001));
+    CHECK(quota.take({}));
+    CHECK_FALSE(quota.take(1000));
+}
