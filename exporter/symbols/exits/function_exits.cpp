@@ -123,8 +123,17 @@ public:
         for (std::size_t round = 0; round <= max_parts && add_split_parts(); ++round) {
         }
         std::vector<Result<FunctionExits>> all;
+        std::size_t exits = 0;
         for (const Work &work : works_) {
             all.push_back(work.problem ? tl::unexpected(*work.problem) : in_file(work));
+            const std::size_t own = all.back() ? all.back()->exits.size() : 0;
+            if (exits + own > max_all_exits) {
+                all.back() = fail("the wanted functions of the file have more than " +
+                                      std::to_string(max_all_exits) + " exits",
+                                  EFBIG);
+            } else {
+                exits += own;
+            }
         }
         return all;
     }

@@ -69,6 +69,8 @@ inline constexpr std::uint64_t max_function_bytes = std::uint64_t{1} << 20;
 inline constexpr std::uint64_t max_swept_bytes = std::uint64_t{8} << 20;
 // Each becomes a probe. The most in one function of these libraries is 294.
 inline constexpr std::size_t max_exits = 4096;
+// The same of all functions of one call. Those after that fail.
+inline constexpr std::size_t max_all_exits = 65'536;
 // The parts of one function besides the first: compilers make one or two.
 inline constexpr std::size_t max_parts = 8;
 

@@ -5,7 +5,12 @@
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "exporter/symbols/exits/function_exits.h"
 #include "tests/unit/sanitized.h"
@@ -123,6 +128,35 @@ TEST_CASE("each function of a file fails for itself", "[function_exits]") {
     CHECK(none[1].error().code == EFBIG);
     CHECK(find_exits(file, -1, functions).at(1).error().code == EBADF);
     CHECK(find_exits(file, fd.get(), {}).empty());
+}
+
+TEST_CASE("the functions of a file have so many exits in all", "[function_exits]") {
+    // They overlap, so that the file is small.
+    constexpr std::size_t exits = 4'000;
+    constexpr std::size_t most = max_all_exits / exits;
+    ImageOptions options;
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i <= most; ++i) {
+        names.push_back("f" + std::to_string(100 + i));
+        options.symtab.push_back({.name = names.back(), .value = kCode + i, .size = exits});
+    }
+    ElfImage image(options);
+    std::array<std::uint8_t, exits + most> code{};
+    code.fill(0xc3);
+    put(image, 0, code);
+    const Fd fd = file_of(image.bytes());
+    const ElfFile file = open_good(fd);
+    const std::vector<std::string_view> wanted(names.begin(), names.end());
+    const auto functions = file.find_functions(wanted);
+    REQUIRE(functions);
+    const auto all = find_exits(file, fd.get(), *functions);
+    REQUIRE(all.size() == most + 1);
+    for (std::size_t i = 0; i < most; ++i) {
+        CHECK(all[i]->exits.size() == exits);
+    }
+    REQUIRE_FALSE(all[most]);
+    CHECK(all[most].error().message ==
+          "the wanted functions of the file have more than 65536 exits");
 }
 
 TEST_CASE("the machine is the file's", "[function_exits]") {
