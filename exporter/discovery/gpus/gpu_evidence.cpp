@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t max_text_bytes = 64 * 1024;
 constexpr std::size_t max_descriptors = 4096;
 constexpr int max_minor = 4096;
+constexpr int most_gpus = 256;  // of a node
 constexpr std::uint32_t nvidia_major = 195;
 
 std::optional<int> minor_in(std::string_view text) {
@@ -206,13 +207,17 @@ void add_all_opened(processes::ProcessReader &reader, const std::string &process
 }  // namespace
 
 std::optional<Minors> slurm_minors(std::string_view list) {
+    constexpr std::size_t longest = 4096;  // 256 GPUs by their numbers take 1024
+    if (list.size() > longest) {
+        return std::nullopt;
+    }
     Minors minors;
     while (!list.empty()) {
         std::string_view last = take(list, ',');
         const auto first =
             minor_in(last.find('-') != std::string_view::npos ? take(last, '-') : last);
         const auto end = minor_in(last);
-        if (!first || !end || *end < *first) {
+        if (!first || !end || *end < *first || *end - *first >= most_gpus) {
             return std::nullopt;
         }
         for (int minor = *first; minor <= *end; minor++) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "exporter/discovery/gpus/gpu_evidence.h"
 #include "tests/unit/discovery/made_up_gpus.h"
 
 using namespace gpusnoop::discovery;
@@ -47,6 +48,18 @@ TEST_CASE("without the variable all GPUs are visible", "[visible_gpus]") {
     check(block({"CUDA_VISIBLE_DEVICES_=1", "XCUDA_VISIBLE_DEVICES=1", "cuda_visible_devices=1",
                  "NVIDIA_VISIBLE_DEVICES=2", "A=CUDA_VISIBLE_DEVICES=1"}),
           gpus(), {0, 1, 2, 3});
+}
+
+TEST_CASE("a list of Slurm's that is too long is none", "[visible_gpus]") {
+    CHECK(slurm_minors("0,2-3") == Minors{0, 2, 3});
+    CHECK(slurm_minors("0-255")->size() == 256);
+    CHECK_FALSE(slurm_minors("0-256"));
+    // A process writes its environment itself: a list of a megabyte took half a minute to read.
+    std::string list = "0-255";
+    while (list.size() < 4'096) {
+        list += ",0-255";
+    }
+    CHECK_FALSE(slurm_minors(list));
 }
 
 TEST_CASE("lists of numbers", "[visible_gpus]") {
