@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "exporter/probes/host_pressure/aggregator.h"
 #include "exporter/probes/host_pressure/settings.h"
 #include "exporter/processes/proc.h"
+#include "exporter/processes/user_shares.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
@@ -30,6 +32,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::nanoseconds;
+
+// The kernel takes a tenth of a millisecond for the files of one.
+constexpr std::size_t max_cgroups_of_user = 512;
 
 std::string first_line(const std::string &path) {
     const auto text = read_start(path);
@@ -163,10 +168,15 @@ void HostPressureProbe::read(nanoseconds now) {
         }
     }
     places_ = std::move(places);
+    processes::UserQuota quota(max_cgroups_of_user);
     for (const auto &[place, key] : in_use) {
         ProcessIdentity identity;
         identity.key = key;
         (void)followed_->identify(identity);
+        if (!quota.take(identity.uid ? std::optional(processes::sharing_user(*identity.uid))
+                                     : std::nullopt)) {
+            continue;
+        }
         if (const CgroupState state = read_cgroup(place); !state.empty()) {
             aggregator_.on_cgroup(place, identity.container, identity.slurm_job_id, state, now);
         }
