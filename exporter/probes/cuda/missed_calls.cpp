@@ -45,7 +45,9 @@ void MissedCalls::used(const ebpf::Mapping &mapping, std::optional<nanoseconds> 
                 .files = {}};
     }
     const Use use{mapped_at, mapping.is_program, is_cuda_driver(mapping.name)};
-    if (user.files.try_emplace(mapping.file, use).second) {
+    if (user.files.size() >= max_files_of_process && !user.files.contains(mapping.file)) {
+        version_ += std::exchange(user.was_incomplete, true) ? 0 : 1;
+    } else if (user.files.try_emplace(mapping.file, use).second) {
         version_++;
     }
     if (users_.size() >= look_for_ended_at_) {

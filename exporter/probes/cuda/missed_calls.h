@@ -66,6 +66,9 @@ public:
         return users_.size();
     }
 
+    // A process that has mapped more files may have made calls in any of them.
+    static constexpr std::size_t max_files_of_process = 1024;
+
     // Changes whenever an answer of by() may change.
     [[nodiscard]] std::uint64_t version() const { return version_; }
 

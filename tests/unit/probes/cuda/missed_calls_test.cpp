@@ -71,6 +71,23 @@ void check_forked_around_attaching_to(const FileId &file, bool is_driver) {
 
 }  // namespace
 
+TEST_CASE("of a process that maps more and more files, calls may be missed") {
+    MissedCalls missed;
+    const User user;
+    for (std::uint64_t file = 1; file <= MissedCalls::max_files_of_process; file++) {
+        missed.attached({file, 1, 0, 0}, false);
+        missed.used(user.maps({file, 1, 0, 0}, "libcudart.so.12"), now());
+    }
+    missed.used(user.maps({1, 1, 0, 0}, "libcudart.so.12"), now());
+    CHECK_FALSE(by(missed, user));
+    const FileId next{MissedCalls::max_files_of_process + 1, 1, 0, 0};
+    missed.attached(next, false);
+    const auto version = missed.version();
+    missed.used(user.maps(next, "libcudart.so.12"), now());
+    CHECK(by(missed, user));
+    CHECK(missed.version() > version);
+}
+
 TEST_CASE("calls may be missed of a file that was mapped before its probes were active") {
     MissedCalls missed;
     const User before, after{.tgid = 2};
