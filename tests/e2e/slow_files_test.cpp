@@ -17,6 +17,7 @@
 #include "tests/e2e/child.h"
 #include "tests/e2e/hostile.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/gpu_node.h"
 #include "tests/harness/hanging_file_system.h"
 
 using namespace harness;
@@ -165,5 +166,22 @@ TEST_CASE("files of one user that are copied slowly leave a child for others", "
     exporter.wait_until_attached_to(good.file());
     // Neither has been given up yet, which takes half a minute.
     CHECK(slow_files_failures(exporter.scrape(), "slow") == 0);
+    check_it_ends(exporter);
+}
+
+TEST_CASE("a driver that does not answer delays the exporter's start by seconds", "[e2e]") {
+    require_bpf();
+    const GpuNode node(2);
+    const auto information = node.information(1);
+    const HangingFileSystem files("information", information);
+    // The kernel follows the link to the directory as to one of the driver's.
+    std::filesystem::remove_all(information.parent_path());
+    std::filesystem::create_directory_symlink(files.file().parent_path(),
+                                              information.parent_path());
+    files.hang();
+    Exporter exporter(node.config());
+    exporter.wait_for_log("the NVIDIA driver does not answer");
+    slow_files_check_others_are_found(exporter);
+    CHECK(exporter.scrape().samples("gpusnoop_gpu_info").size() == 2);
     check_it_ends(exporter);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <compare>
 #include <cstdint>
 #include <filesystem>
@@ -14,8 +15,10 @@
 #include <system_error>
 #include <utility>
 
+#include "exporter/base/log.h"
 #include "exporter/base/read_file.h"
 #include "exporter/base/text.h"
+#include "exporter/processes/process_reader.h"
 
 namespace gpusnoop::discovery {
 
@@ -23,6 +26,8 @@ namespace {
 
 // The driver's own limit is lower; a directory with more is not the driver's.
 constexpr std::size_t max_gpus = 256;
+// It may have to wake a GPU first.
+constexpr std::chrono::seconds patience_with_driver{3};
 constexpr std::size_t max_capabilities_bytes = 1024 * 1024;
 constexpr std::size_t max_information_bytes = 16 * 1024;
 constexpr std::size_t max_name_bytes = 128;
@@ -117,6 +122,29 @@ bool read_information(std::string_view text, Gpu &gpu) {
     return !excluded;
 }
 
+// The driver writes these files under locks of its own, which it does not let go if a GPU hangs: a
+// child process reads them.
+class InformationReader {
+public:
+    // Nothing: it cannot be read.
+    std::string read(const std::string &path) {
+        if (!answers_) {
+            return "";
+        }
+        auto text = reader_.read_text(path, max_information_bytes);
+        answers_ = text || text.error().code != ETIMEDOUT;
+        if (!answers_) {
+            log::warn("the NVIDIA driver does not answer, so GPUs are known by their address only",
+                      {{"file", path}});
+        }
+        return text ? std::move(*text) : "";
+    }
+
+private:
+    processes::ProcessReader reader_{{.patience = patience_with_driver}};
+    bool answers_ = true;
+};
+
 // The names in a directory that `wanted` accepts, at most one more than there can be GPUs.
 template <typename Wanted>
 std::vector<std::string> names_in(const std::string &directory, const Wanted &wanted) {
@@ -179,6 +207,7 @@ std::vector<Gpu> read_gpus(const std::string &nvidia_proc) {
 
     auto capabilities = capabilities_in(
         read_start(nvidia_proc + "-caps/mig-minors", max_capabilities_bytes).value_or(""));
+    InformationReader information;
     std::vector<Gpu> gpus;
     for (const auto &[address, directory] : found) {
         Gpu gpu;
@@ -186,8 +215,7 @@ std::vector<Gpu> read_gpus(const std::string &nvidia_proc) {
         gpu.pci_bus_id = fmt::format("{:08X}:{:02X}:{:02X}.{:X}", address.domain, address.bus,
                                      address.slot, address.function);
         // A GPU whose information cannot be read still has its index.
-        if (read_information(
-                read_start(directory + "/information", max_information_bytes).value_or(""), gpu)) {
+        if (read_information(information.read(directory + "/information"), gpu)) {
             gpu.mig = has_instances(nvidia_proc, gpu.minor);
             gpu.capabilities = std::move(capabilities[gpu.minor]);
             gpus.push_back(std::move(gpu));
