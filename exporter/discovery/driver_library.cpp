@@ -64,7 +64,7 @@ std::string_view text_at(std::string_view bytes, std::size_t at) {
 }
 
 // Of packages for Debian and others, RHEL and others, containers of NVIDIA's toolkit, the driver
-// containers of the GPU operator, Container-Optimized OS, WSL.
+// containers of the GPU operator, Container-Optimized OS, WSL, NixOS.
 constexpr std::string_view folders[] = {
 #if defined(__x86_64__)
     "/usr/lib/x86_64-linux-gnu",
@@ -79,6 +79,7 @@ constexpr std::string_view folders[] = {
     "/usr/local/nvidia/lib64",
     "/home/kubernetes/bin/nvidia/lib64",
     "/usr/lib/wsl/lib",
+    "/run/opengl-driver/lib",
 };
 
 }  // namespace

@@ -91,7 +91,8 @@ TEST_CASE(
 #endif
     const auto usual = driver_library_paths(root / "nothing");
     for (const std::string place : {"/usr/lib64", "/usr/local/nvidia/lib64",
-                                    "/home/kubernetes/bin/nvidia/lib64", "/usr/lib/wsl/lib"}) {
+                                    "/home/kubernetes/bin/nvidia/lib64", "/usr/lib/wsl/lib",
+                                    "/run/opengl-driver/lib"}) {
         CHECK(std::ranges::count(usual, place + "/libcuda.so.1") == 1);
     }
 }
