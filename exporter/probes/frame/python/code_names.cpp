@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 
 #include "exporter/probes/frame/python/code_lines.h"
+#include "exporter/probes/frame/python/number_at.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::probes {
@@ -17,15 +17,6 @@ constexpr std::size_t max_line_table_bytes = 64 * 1024 - 64;
 // PyBytesObject, in all versions.
 constexpr std::size_t bytes_length = 16;
 constexpr std::size_t bytes_begin = 32;
-
-template <typename Number>
-Number number_at(std::string_view bytes, std::size_t offset) {
-    Number number{};
-    if (offset + sizeof(number) <= bytes.size()) {
-        std::memcpy(&number, bytes.data() + offset, sizeof(number));
-    }
-    return number;
-}
 
 void append_utf8(std::string &text, std::uint32_t code) {
     const auto byte = [&](std::uint32_t value) { text += static_cast<char>(value); };

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "exporter/probes/frame/python/number_at.h"
 
 namespace gpusnoop::probes {
 
@@ -24,15 +25,6 @@ constexpr std::array<std::uint64_t, 2> id_of_pthread = {208, 32};
 
 // Such addresses have tags in 3.14; objects are aligned.
 constexpr std::uint64_t tags = 7;
-
-template <typename Number>
-Number member(std::string_view bytes, std::uint32_t offset) {
-    Number number{};
-    if (offset + sizeof(number) <= bytes.size()) {
-        std::memcpy(&number, bytes.data() + offset, sizeof(number));
-    }
-    return number;
-}
 
 // Of one process.
 class Memory {
@@ -60,16 +52,16 @@ void add_states(const PythonInterpreter &python, std::uint64_t interpreter, cons
     while (state != 0 && states.size() < max_python_states) {
         const std::string bytes = memory.bytes(state, state_bytes);
         states.push_back(
-            {.id = layout.thread_id == 0 ? 0 : member<std::uint32_t>(bytes, layout.thread_id),
-             .handle = member<std::uint64_t>(bytes, python.thread_handle),
-             .frame = member<std::uint64_t>(bytes, layout.thread_frame)});
-        state = member<std::uint64_t>(bytes, layout.thread_next);
+            {.id = layout.thread_id == 0 ? 0 : number_at<std::uint32_t>(bytes, layout.thread_id),
+             .handle = number_at<std::uint64_t>(bytes, python.thread_handle),
+             .frame = number_at<std::uint64_t>(bytes, layout.thread_frame)});
+        state = number_at<std::uint64_t>(bytes, layout.thread_next);
     }
 }
 
 bool is_thread(const PythonState &state, std::uint32_t id, const Memory &memory) {
     return state.handle != 0 && std::ranges::any_of(id_of_pthread, [&](std::uint64_t offset) {
-               return member<std::uint32_t>(
+               return number_at<std::uint32_t>(
                           memory.bytes(state.handle + offset, sizeof(std::uint32_t)), 0) == id;
            });
 }
@@ -99,18 +91,18 @@ std::optional<std::uint64_t> frame_in(const std::vector<PythonState> &states,
 PythonCall call_of(const PythonInterpreter &python, std::string_view frame) {
     const python_layout &layout = python.frames;
     PythonCall call;
-    call.code = member<std::uint64_t>(frame, layout.frame_code) & ~tags;
+    call.code = number_at<std::uint64_t>(frame, layout.frame_code) & ~tags;
     if (python.code.instructions == 0) {
-        call.instruction = member<std::int32_t>(frame, python.frame_instruction);
+        call.instruction = number_at<std::int32_t>(frame, python.frame_instruction);
     } else {
         constexpr std::int64_t unit_bytes = 2;
         const std::uint64_t first = call.code + python.code.instructions;
-        const auto at = member<std::uint64_t>(frame, python.frame_instruction);
+        const auto at = number_at<std::uint64_t>(frame, python.frame_instruction);
         call.instruction = static_cast<std::int64_t>(at - first) / unit_bytes;
     }
     call.is_called_by_c =
         python.has_loop_for_each ||
-        (layout.frame_is_entry != 0 && member<std::uint8_t>(frame, layout.frame_is_entry) != 0);
+        (layout.frame_is_entry != 0 && number_at<std::uint8_t>(frame, layout.frame_is_entry) != 0);
     return call;
 }
 
@@ -147,14 +139,14 @@ std::vector<PythonCall> python_calls(const PythonInterpreter &python, std::uint3
             break;
         }
         if (layout.owner_shim != 0 &&
-            member<std::uint8_t>(bytes, layout.frame_owner) >= layout.owner_shim) {
+            number_at<std::uint8_t>(bytes, layout.frame_owner) >= layout.owner_shim) {
             if (!calls.empty()) {
                 calls.back().is_called_by_c = true;
             }
         } else {
             calls.push_back(call_of(python, bytes));
         }
-        frame = member<std::uint64_t>(bytes, layout.frame_previous);
+        frame = number_at<std::uint64_t>(bytes, layout.frame_previous);
     }
     return calls;
 }
