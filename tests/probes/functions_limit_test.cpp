@@ -45,9 +45,10 @@ bool is_paused(const Exporter &exporter) {
     return count(log, paused_line) > count(log, resumed_line);
 }
 
-// An exporter, and a program that calls one function all the time.
+// An exporter, and a program that calls one function all the time, which so many times was not
+// observed for a while.
 struct DearProgram {
-    explicit DearProgram(const std::string &mode)
+    DearProgram(const std::string &mode, std::size_t pauses)
         : exporter(functions_limit_config(mode, "calls_plain")),
           holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"}) {
         exporter.wait_until_attached_to(standin("libcalls.so.1"));
@@ -56,9 +57,6 @@ struct DearProgram {
         });
         program = std::make_unique<Process>(std::vector<std::string>{
             standin("calls"), "--scenario", "dear_and_rare", "--until-stopped", "--name", "dear"});
-    }
-
-    void wait_for_pauses(std::size_t pauses) const {
         eventually("pauses", [&] { return count(exporter.log(), paused_line) >= pauses; });
     }
 
@@ -89,9 +87,8 @@ TEST_CASE("a function that costs too much is observed intermittently, and others
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const DearProgram dear(mode);
+    const DearProgram dear(mode, 2);
     const Exporter &exporter = dear.exporter;
-    dear.wait_for_pauses(2);
     eventually("unobserved time",
                [&] { return unobserved_of(exporter.scrape(), "calls_plain") > 1; });
 
@@ -118,9 +115,8 @@ TEST_CASE("after the pauses, all calls of a function that cost too much are coun
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const DearProgram dear(mode);
+    const DearProgram dear(mode, 1);
     const Exporter &exporter = dear.exporter;
-    dear.wait_for_pauses(1);
     check_exact(exporter, stop(*dear.program), "dear", rare);
     eventually("the function to be observed again", [&] { return !is_paused(exporter); });
     std::vector<std::string> all = rare;
@@ -133,9 +129,8 @@ TEST_CASE("a paused function that is to be counted in another way is attached to
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const DearProgram dear(mode);
+    const DearProgram dear(mode, 4);
     const Exporter &exporter = dear.exporter;
-    dear.wait_for_pauses(4);
     REQUIRE(is_paused(exporter));
     reload(exporter, functions_limit_config(mode, "{symbol: calls_plain, buckets: [3us, 1ms]}"));
     eventually("the new buckets", [&] {
