@@ -79,6 +79,24 @@ TEST_CASE("what a graph from before the probes runs is unknown, not nothing",
     check_account_at_rest(exporter);
 }
 
+TEST_CASE("a node that is disabled does not count after updates of its graph", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(cuda_graphs_budget);
+    const GraphsRun run("disabled", "disabled", {"--iterations", "10"});
+    wait_until_attached(exporter, true);
+    run.begin();
+    run.process.wait_for_output("holding");
+    CHECK(run.truth().launches_by_graphs == 20);
+    // From a clone, whose nodes cannot be told apart.
+    const Page page = exporter.wait_for("gpusnoop_cuda_graph_launches_total",
+                                        {{"comm", "disabled"}, {"content", "unknown"}}, 10);
+    CHECK(page.sum("gpusnoop_cuda_graph_launches_total", {{"comm", "disabled"}}) == 20);
+    const Page named = exporter.wait_for("gpusnoop_cuda_kernel_launches_total",
+                                         {{"comm", "disabled"}, {"via", "graph"}}, 10);
+    CHECK(named.samples("gpusnoop_cuda_kernel_launches_total", {{"comm", "disabled"}}).size() == 1);
+    check_account_at_rest(exporter);
+}
+
 TEST_CASE("a capture goes on while the exporter looks for ended ones", "[kernel]") {
     require_bpf();
     const Exporter exporter(cuda_graphs_budget + "discovery: {rescan_interval: 1s}\n");

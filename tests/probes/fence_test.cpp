@@ -153,13 +153,18 @@ TEST_CASE("a hundred thousand fences at one time, and ten thousand threads that 
 
 TEST_CASE("the probe of fences is up, or says why not", "[kernel][core]") {
     require_bpf();
-    const Exporter exporter(fence_config("{}"));
+    Exporter exporter(fence_config("{}"));
     const Page page = exporter.scrape();
     const HttpAnswer start_page = http(exporter.port(), "/");
     if (fence_probe(page, "up") == 1) {
         CHECK(state_of(page, "fence") == "up");
         CHECK(fence_probe(page, "attached_functions") == 7);
         CHECK(exporter.log().find("tracing DMA fences") != std::string::npos);
+        // The kernel takes a tenth of a second to detach from each.
+        exporter.process().signal(SIGTERM);
+        CHECK(exporter.process().wait() == 0);
+        CHECK(exporter.log().find("a helper process detaches the probes on perf events") !=
+              std::string::npos);
     } else {
         CHECK(state_of(page, "fence") == "unsupported");
         CHECK(fence_probe(page, "attached_functions") == 0);

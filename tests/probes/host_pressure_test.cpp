@@ -4,10 +4,14 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/harness/cpu_cgroup.h"
 #include "tests/harness/exporter.h"
@@ -44,7 +48,69 @@ double microseconds(double counted) {
     return std::round(counted * 1e6);
 }
 
+// So many processes with the name "crowd", each in a cgroup of its own below the directory.
+class Crowd {
+public:
+    Crowd(const std::filesystem::path &below, int count) : below_(below), count_(count) {
+        std::filesystem::create_symlink("/bin/sleep", files_ / "crowd");
+        const std::string each =
+            R"(echo $$ >"$0/cgroup.procs" && exec "$1" 600)";
+        process_.emplace(std::vector<std::string>{
+            "sh", "-c",
+            R"(trap 'kill $(jobs -p); wait; echo gone; exit 0' TERM
+               for i in $(seq )" + std::to_string(count) + R"(); do
+                   mkdir "$0/$i"
+                   sh -c "$2" "$0/$i" "$1" &
+               done
+               echo ready
+               wait)",
+            below.string(), (files_ / "crowd").string(), each});
+        process_->wait_for_output("ready");
+    }
+    ~Crowd() {
+        process_->signal(SIGTERM);
+        (void)process_->wait();
+        for (int i = 1; i <= count_; i++) {
+            ::rmdir((below_ / std::to_string(i)).c_str());
+        }
+    }
+    Crowd(const Crowd &) = delete;
+    Crowd &operator=(const Crowd &) = delete;
+
+private:
+    std::filesystem::path below_;
+    int count_;
+    TemporaryDirectory files_;
+    std::optional<Process> process_;
+};
+
 }  // namespace
+
+TEST_CASE("of the cgroups of one user, some are read", "[kernel]") {
+    require_bpf();
+    constexpr std::size_t most = 512;
+    const auto memory = MemoryCgroup::make(1U << 30U);
+    if (!memory) {
+        missing("a memory controller");
+    }
+    const Crowd crowd(memory->path(), most + 8);
+    const Exporter exporter(
+        "cuda: {enabled: false}\ntargets: {comms: [crowd]}\nhost: {pressure: {enabled: true}}\n"
+        "series: {budget: 100000}\n");
+    const auto cgroups = [&] {
+        std::set<std::string> names;
+        const Page page = exporter.scrape();
+        for (const std::string family :
+             {"gpusnoop_host_pressure_seconds_total", "gpusnoop_host_memory_numa_bytes"}) {
+            for (const Sample &sample : page.samples(family)) {
+                names.insert(sample.labels.at("cgroup"));
+            }
+        }
+        return names.size();
+    };
+    eventually("cgroups to be read", [&] { return cgroups() >= most; });
+    CHECK(cgroups() == most);
+}
 
 TEST_CASE("what a cgroup lacked and has is what its files say", "[kernel][core]") {
     require_bpf();

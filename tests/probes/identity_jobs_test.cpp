@@ -6,6 +6,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <sstream>
@@ -204,6 +205,37 @@ TEST_CASE("a process that ends at once has the container or the job that root ga
             bench.start(name, {python, bench.script(name), std::to_string(count), "exit"}, through);
         REQUIRE(process.wait() == 0);
         bench.check(labels_of(name, place.container, place.job), bench.truth_of_all(name), count);
+    }
+    if (!found) {
+        missing("a mounted hierarchy of cgroups");
+    }
+}
+
+TEST_CASE("processes of a container that the configuration names are traced below its cgroup") {
+    require_bpf();
+    const std::string id(64, 'e');
+    bool found = false;
+    for (const bool is_v2 : {false, true}) {
+        const std::filesystem::path root = mounted(is_v2);
+        if (root.empty()) {
+            continue;
+        }
+        found = true;
+        CAPTURE(is_v2);
+        const Cgroup cgroup(root, "docker/" + id + "/ray-node/user/workers");
+        const Exporter exporter("cuda: {enabled: false}\ntargets: {gpu_processes: false, " +
+                                ("containers: [\"" + id.substr(0, 12) + "\"]}\n") +
+                                "syscall: {enabled: true, syscalls: [getppid]}\n");
+        std::vector<std::string> through = cgroup.enter();
+        through.insert(through.end(),
+                       {python, "-c", "import os, time\nwhile os.getppid(): time.sleep(0.01)"});
+        Process process(through);
+        eventually("its system calls", [&] {
+            return exporter.scrape().sum("gpusnoop_syscalls_total",
+                                         {{"comm", "python3"}, {"container_id", id}}) > 10;
+        });
+        process.signal(SIGKILL);
+        (void)process.wait();
     }
     if (!found) {
         missing("a mounted hierarchy of cgroups");

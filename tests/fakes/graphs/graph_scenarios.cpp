@@ -141,10 +141,38 @@ void update(Thread &thread) {
     EXPECT(kInvalidResourceHandle, calls.launch_graph(executable, thread.stream));
 }
 
+// Of two kernels only the first one runs, also after updates.
+void disabled(Thread &thread) {
+    Calls &calls = thread.calls;
+    Graph graph = nullptr;
+    Graph copy = nullptr;
+    GraphNode first = nullptr;
+    GraphNode second = nullptr;
+    GraphExec executable = nullptr;
+    int result = kUpdateError;
+    OK(calls.create_graph(&graph));
+    OK(calls.add(&first, {graph}, Launch{0, {1, 1, 1}}));
+    OK(calls.add(&second, {graph}, Launch{1, {1, 1, 1}}));
+    OK(calls.instantiate(&executable, graph, 0));
+    OK(calls.enable(executable, second, false));
+    OK(calls.update(executable, graph, &result));
+    replay(thread, executable);
+    OK(calls.clone(&copy, graph));
+    OK(calls.update(executable, copy, &result));
+    replay(thread, executable);
+    OK(calls.destroy_graph(copy));
+    OK(calls.destroy_graph(graph));
+    OK(calls.destroy_executable(executable));
+}
+
 }  // namespace
 
 std::vector<Scenario> graph_scenarios() {
-    return {{"manual", manual}, {"child", child}, {"clone", clone}, {"update", update}};
+    return {{"manual", manual},
+            {"child", child},
+            {"clone", clone},
+            {"update", update},
+            {"disabled", disabled}};
 }
 
 }  // namespace graphs

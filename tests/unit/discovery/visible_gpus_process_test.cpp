@@ -85,10 +85,11 @@ public:
         programs_ = DevicePrograms{programs, has_unreadable};
     }
     // Of the devices cgroup (v1) of the process.
-    void device_list(const std::string &text) const {
+    void device_list(const std::string &text,
+                     const std::string &path = "/slurm/uid_0/job_1") const {
         std::ofstream(process() / "cgroup")
-            << "5:cpu,cpuacct:/\n4:devices:/slurm/uid_0/job_1\n0::/\n";
-        const auto group = directory_ / "cgroups/devices/slurm/uid_0/job_1";
+            << "5:cpu,cpuacct:/\n4:devices:" + path + "\n0::/\n";
+        const auto group = directory_ / ("cgroups/devices" + path);
         visible_gpus_process_fs::create_directories(group);
         std::ofstream(group / "devices.list") << text;
     }
@@ -221,6 +222,9 @@ TEST_CASE("GPUs whose nodes exist, and of which the process may open some", "[vi
         CHECK(seen({"CUDA_VISIBLE_DEVICES=1"}, 1) == Expected{2});
         proc.device_list("c 195:* rwm\n");
         CHECK(seen({"CUDA_VISIBLE_DEVICES=1"}, 1) == Expected{1});
+        // This name is no way out of the exporter's own namespace.
+        proc.device_list("c 195:2 rwm\n", "/..job");
+        CHECK(seen({first}, 1) == Expected{2});
     }
     SECTION("a device cgroup that allows all devices but some does not name these") {
         // The kernel writes no other line beside this one.
