@@ -15,7 +15,7 @@
 #include "bpf/lib/thread_ends.bpf.h"
 
 /* By number: functions whose calls do not count any more. Their probes stay for other functions of
- * the same link. */
+ * the same link, or until they are detached, and still cost something. */
 __u8 muted[FUNC_MUTABLE];
 bool any_muted;
 
@@ -25,6 +25,16 @@ static __always_inline bool is_muted(__u64 cookie)
 
 	barrier_var(number);
 	return number < FUNC_MUTABLE && muted[number];
+}
+
+static __always_inline void pay(struct thread *thread, __u64 cookie, __u32 ns)
+{
+	if (!thread || !thread->since_ns)
+		return;
+	if (any_muted && is_muted(cookie))
+		add_muted_cost(thread, ns);
+	else
+		add_func_cost(thread, ns);
 }
 
 /* A jump to a function's first instruction from inside it. */
@@ -45,8 +55,12 @@ static __always_inline long func_enter(struct pt_regs *regs, __u64 cookie)
 	struct call *call;
 	__u64 dead;
 
-	if (any_muted && is_muted(cookie & ~CALL_STEPPED))
+	if (any_muted && is_muted(cookie & ~CALL_STEPPED)) {
+		thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
+		if (thread && thread->since_ns)
+			add_muted_cost(thread, cost_of_entry(cookie));
 		return 1;
+	}
 	if (traced_pid_count && !is_traced_process(bpf_get_current_pid_tgid() >> 32))
 		return 1;
 	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL,
@@ -109,8 +123,7 @@ static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
 	__u64 dead = 0;
 
 	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
-	if (thread && thread->since_ns)
-		add_func_cost(thread, costs.ending);
+	pay(thread, cookie, costs.ending);
 	call = thread ? call_end(&thread->open, regs, cookie, &dead) : NULL;
 	if (!call) {
 		if (!is_muted(cookie))
@@ -150,9 +163,7 @@ static __always_inline void func_leave_at_exit(struct pt_regs *regs, __u64 cooki
 		return;
 	}
 	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
-	if (thread && thread->since_ns)
-		add_func_cost(thread,
-			      cookie & FUNC_AT_TAIL_CALL ? costs.entry : costs.stepped_entry);
+	pay(thread, cookie, cookie & FUNC_AT_TAIL_CALL ? costs.entry : costs.stepped_entry);
 	call = thread ? call_end_at(&thread->open,
 				    cookie & FUNC_MARKED ? FUNC_MARKED_SP(cookie) : CALL_SP(regs),
 				    cookie & ~FUNC_AT_TAIL_CALL, &dead)

@@ -145,7 +145,8 @@ WIRE_SIZE(struct func_exit_record, 40);
 struct func_process {
 	struct process_entry entry;
 	struct call_budget budget;
+	__u64 muted_ns; /* of its cost: of functions that were muted */
 };
-WIRE_SIZE(struct func_process, 40);
+WIRE_SIZE(struct func_process, 48);
 
 #endif

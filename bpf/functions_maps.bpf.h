@@ -63,6 +63,17 @@ static __always_inline void add_func_cost(struct thread *thread, __u32 ns)
 	add_cost(&func_procs, &thread->tgid, &thread->cost_ns, ns);
 }
 
+/* Of a function that is muted: no call counts for it. */
+static __always_inline void add_muted_cost(struct thread *thread, __u32 ns)
+{
+	struct func_process *process = bpf_map_lookup_elem(&func_procs, &thread->tgid);
+
+	if (!process)
+		return;
+	__sync_fetch_and_add(&process->entry.cost_ns, ns);
+	__sync_fetch_and_add(&process->muted_ns, ns);
+}
+
 static __always_inline void fill_head(struct func_record *head, __u64 since_ns, __u32 tgid,
 				      enum func_record_type type)
 {

@@ -35,6 +35,8 @@ __u64 unloads;
 
 /* What a launch takes, of any process. */
 __u64 usual_launch_ns;
+/* A launch of a process whose own are not known takes no more: others can have a full queue. */
+#define OTHERS_LAUNCH_NS 20000
 
 /* Calls after which handles of kernels can stand for others. */
 static __always_inline bool ends_kernels(__u8 operation)
@@ -224,6 +226,10 @@ static __always_inline void note_nested(struct thread *thread, struct pt_regs *r
 		learn_kernel(thread, launched_handle(thread, regs), argument(outer, CUDA_ADDRESS));
 }
 
+/* So many of a thread show that each launch makes one of the driver, and what one takes: the first
+ * ones load modules. */
+#define CHECKED_LAUNCHES 64
+
 /* All CPUs read it, so it is written only where it changes by an eighth. */
 static __always_inline void note_usual_time(__u64 ns)
 {
@@ -241,11 +247,9 @@ static __always_inline void note_launch_time(struct thread *thread, const struct
 
 	ns = ns > cost ? ns - cost : 0;
 	thread->launch_ns = thread->launch_ns ? (thread->launch_ns * 7 + ns) / 8 : ns + 1;
-	note_usual_time(thread->launch_ns);
+	if (thread->checked_launches == CHECKED_LAUNCHES)
+		note_usual_time(thread->launch_ns);
 }
-
-/* So many of a thread show that each launch makes one of the driver. */
-#define CHECKED_LAUNCHES 64
 
 /* A launch that has succeeded. Where the runtime makes none of the driver's, or two, those of the
  * driver are not those of the program. */
@@ -383,25 +387,46 @@ static __always_inline long read_launch(struct thread *thread, struct pt_regs *r
 	return 0;
 }
 
+static __always_inline __u64 usual_time(const struct thread *thread)
+{
+	__u64 usual_ns;
+
+	if (thread->checked_launches == CHECKED_LAUNCHES)
+		return thread->launch_ns;
+	usual_ns = *(volatile __u64 *)&usual_launch_ns;
+	return usual_ns < OTHERS_LAUNCH_NS ? usual_ns : OTHERS_LAUNCH_NS;
+}
+
+/* The launch before the one that begins at `now_ns` took as long as the thread's others, or as
+ * those of all; or less, as it was over before the thread's next call. */
+static __always_inline void add_counted_time(struct thread *thread, __u64 now_ns)
+{
+	__u64 took_ns = now_ns - thread->counted_ns;
+	__u64 usual_ns = usual_time(thread);
+	__u64 in_calls_ns = 0;
+	__u64 since_ns;
+
+	for (int i = 0; i < HOST_PHASE_SLOTS; i++)
+		in_calls_ns += thread->in_calls.ns[i];
+	since_ns = in_calls_ns - thread->counted_in_calls;
+	took_ns = took_ns > since_ns ? took_ns - since_ns : 0;
+	if (!thread->counted_ns)
+		took_ns = 0;
+	else if (took_ns > usual_ns)
+		took_ns = usual_ns;
+	thread->in_calls.ns[HOST_launch] += took_ns;
+	thread->counted_in_calls = in_calls_ns + took_ns;
+}
+
 /* As the thread's last call, for those who ask what it did last. */
 static __always_inline void note_counted(struct thread *thread)
 {
 	struct call *call = &thread->open.call[0];
-	__u64 usual_ns = thread->launch_ns;
-	__u64 took_ns;
 
 	call->function = thread->cookie;
 	call->started_ns = bpf_ktime_get_ns();
-	/* The launch before this one took as long as the thread's others, or as those of all, or
-	 * less. */
-	if (keep_times && thread->in_calls.since_ns) {
-		if (!usual_ns)
-			usual_ns = *(volatile __u64 *)&usual_launch_ns;
-		took_ns = call->started_ns - thread->counted_ns;
-		if (took_ns > usual_ns)
-			took_ns = usual_ns;
-		thread->in_calls.ns[HOST_launch] += took_ns;
-	}
+	if (keep_times && thread->in_calls.since_ns)
+		add_counted_time(thread, call->started_ns);
 	thread->counted_ns = call->started_ns;
 	if (keep_times)
 		end_gap_at_entry(thread, call);

@@ -50,6 +50,7 @@ struct thread {
 	__u64 cost_ns;		  /* that its process does not have yet */
 	struct call_stack getter; /* the open call that gets a kernel's handle, inside of `open` */
 	__u64 counted_ns;	  /* when its last launch was counted at its entry */
+	__u64 counted_in_calls;	  /* its time in calls then, with that of the launch before it */
 	__u64 seen_by_new;	  /* the exchange in which the new link's program saw its launch */
 	struct launched_kernel launched[LAUNCHED_KERNELS];
 	struct cuda_launch_key launch; /* of the launch that is counted; its epoch stays */

@@ -90,8 +90,8 @@ def _cost():
                    (lines(10, total("instance, comm, probe", rate("overhead_seconds_total"))),
                     f"{PROGRAM_NAME} {{{{probe}}}} {NODE_NAME}"), shade=CALM),
         timeseries("Time in which calls are not observed", "Programs that exceed cuda.max_overhead have their launches, or calls of "
-                   "the functions that cost them most, observed only part of the time. 100% is one process, or one function, all the "
-                   "time.",
+                   "the functions that cost them most, observed only part of the time. 100% is one process, or one place of a "
+                   "function in a library, all the time.",
                    "percentunit", (lines(10, total("instance, comm", rate("cuda_launches_unobserved_seconds_total"))),
                                    f"{PROGRAM_NAME} {NODE_NAME}"),
                    (lines(10, total("instance, library, function", rate("function_unobserved_seconds_total"))),

@@ -29,13 +29,17 @@ Detacher::~Detacher() {
 }
 
 void Detacher::detach(Job job) {
+    std::unique_lock lock(mutex_);
+    for (Entry &entry : entries_) {  // of a file with other contents, they are waited for, too
+        entry.job.is_changed |= job.is_changed && entry.job.file == job.file;
+    }
     if (job.probes.is_empty()) {
+        lock.unlock();
         if (job.done) {
             job.done();
         }
         return;
     }
-    std::unique_lock lock(mutex_);
     entries_.push_back({.job = std::move(job)});
     if (!has_thread()) {
         Entry entry = std::move(entries_.back());

@@ -32,9 +32,10 @@ public:
 
     struct Job {
         FileId file;
-        UprobeSet probes;
+        UprobeSet probes{};
         // The file has other contents now: no old probe may be left when the file is attached to
-        // again, because the kernel keeps the instructions that its breakpoints replaced.
+        // again, because the kernel keeps the instructions that its breakpoints replaced. Holds for
+        // earlier jobs of the file, too.
         bool is_changed = false;
         // Called by a thread of the detacher, when all is detached.
         std::function<void()> done{};

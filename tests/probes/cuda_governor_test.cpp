@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/harness/calls_truth.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/cuda_workload.h"
@@ -99,8 +100,9 @@ struct Node {
     Exporter exporter;
     Process holder;
 
-    explicit Node(const std::string &mode, const std::string &endings = "auto")
-        : exporter(cuda_governor_config(mode, endings)), holder(hold(exporter)) {
+    explicit Node(const std::string &mode, const std::string &endings = "auto",
+                  const std::string &more = "")
+        : exporter(cuda_governor_config(mode, endings) + more), holder(hold(exporter)) {
         exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
         eventually("the cost of a probe to be measured", [&] {
             return exporter.scrape().has("gpusnoop_probe_cost_seconds", {{"mode", mode}});
@@ -245,4 +247,20 @@ TEST_CASE("kernels are learned while another process has pauses, and no runtime 
     CHECK(count(exporter.log(), "do not each make one launch") == 0);
     (void)exporter.wait_for(launches_family, early.of(), number(early.truth().launches) - earlier);
     CHECK_FALSE(exporter.scrape().has(unobserved_family, early.of()));
+}
+
+TEST_CASE("a named function that costs a process too much is no reason to pause its launches",
+          "[kernel]") {
+    require_bpf();
+    const std::string mode = attach_modes().front();
+    const Node node(mode, "auto",
+                    own_groups(mode) +
+                        "    peeks: {libraries: [\"libcudart.so*\"], functions: [cudaPeekAtLastError]}\n");
+    const Exporter &exporter = node.exporter;
+    const Launcher peeks("peeks", {"peek", "100", "--rate", "1"});
+    eventually("pauses of the function",
+               [&] { return count(exporter.log(), "they are observed intermittently") >= 3; });
+    peeks.be("idle");
+    check_all_seen(exporter, peeks);
+    CHECK(count(exporter.log(), "its kernel launches are counted intermittently") == 0);
 }

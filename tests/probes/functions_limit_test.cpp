@@ -3,10 +3,12 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/harness/cuda_truth.h"
@@ -30,6 +32,7 @@ std::string functions_limit_config(const std::string &mode, const std::string &d
         - )" +
            dear + R"(
         - calls_wait
+        - calls_inner
         - {symbol: calls_status, errors: nonzero}
         - {name: "calls::choose", symbol: _ZN5calls6chooseEjl}
         - {symbol: calls_eight, entry_only: true}
@@ -45,23 +48,35 @@ bool is_paused(const Exporter &exporter) {
     return count(log, paused_line) > count(log, resumed_line);
 }
 
-// An exporter, and a program that calls one function all the time, which so many times was not
-// observed for a while.
+// An exporter, and a program that calls one function all the time.
 struct DearProgram {
-    DearProgram(const std::string &mode, std::size_t pauses)
-        : exporter(functions_limit_config(mode, "calls_plain")),
+    // `beside` is started before it, if it is anything, and says "hanging".
+    explicit DearProgram(const std::string &mode, const std::string &config,
+                         const std::vector<std::string> &beside = {})
+        : exporter(config),
           holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"}) {
         exporter.wait_until_attached_to(standin("libcalls.so.1"));
         eventually("the cost of a probe to be measured", [&] {
             return exporter.scrape().has("gpusnoop_probe_cost_seconds", {{"mode", mode}});
         });
+        if (!beside.empty()) {
+            neighbour = std::make_unique<Process>(beside);
+            neighbour->wait_for_output("hanging");
+        }
         program = std::make_unique<Process>(std::vector<std::string>{
             standin("calls"), "--scenario", "dear_and_rare", "--until-stopped", "--name", "dear"});
+    }
+
+    explicit DearProgram(const std::string &mode)
+        : DearProgram(mode, functions_limit_config(mode, "calls_plain")) {}
+
+    void wait_for_pauses(std::size_t pauses) const {
         eventually("pauses", [&] { return count(exporter.log(), paused_line) >= pauses; });
     }
 
     Exporter exporter;
     Process holder;  // so that the library stays attached to
+    std::unique_ptr<Process> neighbour;
     std::unique_ptr<Process> program;
 };
 
@@ -77,8 +92,8 @@ void check_exact(const Exporter &exporter, const CallsTruth &truth, const std::s
     }
 }
 
-const std::vector<std::string> rare = {"calls_wait", "calls_status", "calls::choose",
-                                       "calls_eight"};
+const std::vector<std::string> rare = {"calls_wait", "calls_inner", "calls_status",
+                                       "calls::choose", "calls_eight"};
 
 }  // namespace
 
@@ -87,8 +102,9 @@ TEST_CASE("a function that costs too much is observed intermittently, and others
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const DearProgram dear(mode, 2);
+    const DearProgram dear(mode);
     const Exporter &exporter = dear.exporter;
+    dear.wait_for_pauses(2);
     eventually("unobserved time",
                [&] { return unobserved_of(exporter.scrape(), "calls_plain") > 1; });
 
@@ -115,8 +131,9 @@ TEST_CASE("after the pauses, all calls of a function that cost too much are coun
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const DearProgram dear(mode, 1);
+    const DearProgram dear(mode);
     const Exporter &exporter = dear.exporter;
+    dear.wait_for_pauses(1);
     check_exact(exporter, stop(*dear.program), "dear", rare);
     eventually("the function to be observed again", [&] { return !is_paused(exporter); });
     std::vector<std::string> all = rare;
@@ -129,8 +146,9 @@ TEST_CASE("a paused function that is to be counted in another way is attached to
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const DearProgram dear(mode, 4);
+    const DearProgram dear(mode);
     const Exporter &exporter = dear.exporter;
+    dear.wait_for_pauses(4);
     REQUIRE(is_paused(exporter));
     reload(exporter, functions_limit_config(mode, "{symbol: calls_plain, buckets: [3us, 1ms]}"));
     eventually("the new buckets", [&] {
@@ -139,4 +157,72 @@ TEST_CASE("a paused function that is to be counted in another way is attached to
             {{"comm", "dear"}, {"function", "calls_plain"}, {"le", "0.000003"}});
     });
     check_exact(exporter, stop(*dear.program), "dear", rare);
+}
+
+TEST_CASE("the probes of a paused function are no reason to pause others", "[kernel][modes]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    CAPTURE(mode);
+    const DearProgram dear(mode,
+                           functions_limit_config(mode, "{symbol: calls_plain, endings: exits}"));
+    const Exporter &exporter = dear.exporter;
+    dear.wait_for_pauses(3);
+    check_exact(exporter, stop(*dear.program), "dear", rare);
+    const Page page = exporter.scrape();
+    CHECK(page.sum(unobserved_functions) == unobserved_of(page, "calls_plain"));
+}
+
+TEST_CASE("a pause ends with the processes behind it", "[kernel][modes]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    CAPTURE(mode);
+    const DearProgram dear(mode);
+    const Exporter &exporter = dear.exporter;
+    dear.wait_for_pauses(5);
+    REQUIRE(is_paused(exporter));
+    stop(*dear.program);
+    exporter.wait_for_log("the processes behind it have ended");
+    CHECK_FALSE(is_paused(exporter));
+}
+
+TEST_CASE("a paused function keeps its series when another one of its name is removed",
+          "[kernel][long]") {
+    require_bpf();
+    const std::string mode = attach_modes().front();
+    const std::string removed = "        - calls_wait\n";
+    std::string config = "series: {retention: 10s}\n" +
+                         functions_limit_config(
+                             mode, "calls_plain\n        - {name: calls_plain, symbol: calls_outer}");
+    const DearProgram dear(mode, config);
+    const Exporter &exporter = dear.exporter;
+    dear.wait_for_pauses(5);  // it lasts longer than series are kept
+    config = "series: {retention: 10s}\n" + functions_limit_config(mode, "calls_plain");
+    config.erase(config.find(removed), removed.size());
+    reload(exporter, config);
+    Page page = exporter.scrape();
+    eventually("the series of a removed function to go", [&] {
+        page = exporter.scrape();
+        return !page.has(calls_total, {{"comm", "dear"}, {"function", "calls_wait"}});
+    });
+    CHECK(page.has(calls_total, {{"comm", "dear"}, {"function", "calls_plain"}}));
+}
+
+TEST_CASE("a call that hangs stays in flight when another function of its group is paused",
+          "[kernel][long][beside]") {
+    require_bpf();
+    const std::string mode = attach_modes().front();
+    const DearProgram dear(mode,
+                           "in_flight: {min_age: 1ms}\n" +
+                               functions_limit_config(mode, "calls_plain\n        - calls_callback"),
+                           {standin("hangs"), "--threads", "20", "--name", "hangs"});
+    const Exporter &exporter = dear.exporter;
+    const Labels of_call = {{"comm", "hangs"}, {"function", "calls_callback"}};
+    dear.wait_for_pauses(1);
+    CHECK(exporter.scrape().sum("gpusnoop_calls_in_flight", of_call) == 1);
+    // Until the probes of the function, and with them those at its return, are detached.
+    std::this_thread::sleep_for(std::chrono::seconds(65));
+    CHECK(exporter.scrape().sum("gpusnoop_calls_in_flight", of_call) == 1);
+    dear.neighbour->signal(SIGKILL);
+    eventually("the call to be over",
+               [&] { return !exporter.scrape().has("gpusnoop_calls_in_flight", of_call); });
 }

@@ -223,6 +223,29 @@ TEST_CASE("why says the same where launches are only counted", "[kernel]") {
     check_what_limits(exporter);
 }
 
+TEST_CASE("launches that are only counted are not taken for a slow one of another program",
+          "[kernel]") {
+    require_bpf();
+    const Exporter exporter(std::string(why_enabled) + "cuda: {max_overhead: 50%}\n");
+    const ManyLaunches neighbour(exporter);
+    // Its copy of the runtime is still observed in full.
+    const TemporaryDirectory directory;
+    const std::filesystem::path copy = directory.path() / "libcudart.so.12";
+    std::filesystem::copy_file(standin("12/libcudart.so.12"), copy);
+    const Process slow(
+        {standin("spends"), "wait", "name", "slow", "inside", "launch", "sleep", "300", "wait"},
+        {{"LD_LIBRARY_PATH", directory.path().string()}});
+    slow.wait_for_output("waiting 1");
+    exporter.wait_until_attached_to(copy.string());
+    slow.signal(SIGUSR1);
+    slow.wait_for_output("waiting 2");
+    const Process process = why_start(
+        exporter, "why_spins", again({"launch", "inside", "synchronize", "burn", "20"}));
+    prefer(process);
+    process.signal(SIGUSR1);
+    check_conclusion(exporter, process, "gpu", "The GPU is the limit");
+}
+
 TEST_CASE("why and the page say that a call hangs, and which", "[kernel]") {
     require_bpf();
     const Exporter exporter("host: {read_interval: 1s, time: {enabled: true}}\n");

@@ -262,6 +262,9 @@ Result<> CudaProbe::open() {
         maps.gpu_name = [this](std::uint32_t tgid, std::int32_t device) {
             return aggregator_.gpu_name(tgid, device);
         };
+        maps.unseen_launches = [this](std::uint32_t tgid) {
+            return governor_ ? governor_->unseen_per_launch(tgid) : 0;
+        };
         if (auto shared = targets_->share_times(maps); !shared) {
             return shared;
         }

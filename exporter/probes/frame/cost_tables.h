@@ -1,4 +1,4 @@
-// What all probes on functions cost a process, for the one that holds a limit.
+// What probes on functions that hold no limit by themselves cost a process, for the one that does.
 #pragma once
 
 #include <chrono>

@@ -290,6 +290,7 @@ Result<> TargetProcesses::share_followed(const FollowMaps &maps, CudaFunctionNam
 
 Result<> TargetProcesses::share_times(const TimeMaps &maps) {
     gpu_name_ = maps.gpu_name;
+    unseen_launches_ = maps.unseen_launches;
     return copy<6>({maps.threads, maps.times, maps.past, maps.gaps, maps.file_waits, maps.devices},
                    time_maps_);
 }

@@ -47,6 +47,8 @@ struct TimeMaps {
     // not know the process. For the aggregating thread.
     std::function<std::optional<std::string>(std::uint32_t tgid, std::int32_t device)> gpu_name =
         nullptr;
+    // How many launches of the process were not observed, for each that was. For the same thread.
+    std::function<double(std::uint32_t tgid)> unseen_launches = nullptr;
 };
 
 // One for all probes. A process that matches by comm or container is found when it executes another
@@ -83,7 +85,8 @@ public:
                 time_maps_[3].get(),
                 time_maps_[4].get(),
                 time_maps_[5].get(),
-                gpu_name_};
+                gpu_name_,
+                unseen_launches_};
     }
 
     // For a profile beside the probes: `other` gets the CUDA probe's table of GPU processes, and
@@ -138,6 +141,7 @@ private:
     std::array<Fd, 6> time_maps_;    // the same
     CudaFunctionName function_name_ = nullptr;
     std::function<std::optional<std::string>(std::uint32_t, std::int32_t)> gpu_name_;
+    std::function<double(std::uint32_t)> unseen_launches_;
     OnGpuProcessEnd on_gpu_process_end_ = [](const auto &) {};
     std::mutex mutex_;  // start()
     std::optional<Result<>> started_;

@@ -1,5 +1,7 @@
 #include "exporter/probes/functions/probe.h"
 
+#include <bpf/bpf.h>
+
 #include <memory>
 #include <optional>
 #include <utility>
@@ -67,11 +69,10 @@ class FunctionsProbe final
     : public LibraryProbe<FunctionPrograms, FunctionsConsumer, FunctionsAttacher> {
 public:
     FunctionsProbe(const config::Config &config, ebpf::Features features, sinks::SinksPtr sinks,
-                   CostTablesPtr costs, OverheadLimitsPtr overhead,
+                   OverheadLimitsPtr overhead,
                    std::optional<FunctionTracing> tracing = std::nullopt)
         : LibraryProbe("functions", "no library of a group in use yet"),
           setup_(setup_of(config, std::move(features), std::move(tracing))),
-          costs_(std::move(costs)),
           reporter_(config, std::move(sinks)),
           aggregator_({.budget = budget_of(config),
                        .pid_label = config.labels.pid,
@@ -139,9 +140,15 @@ private:
     [[nodiscard]] std::uint64_t cost_of(const ProcessKey &process) const {
         return cost_in<func_process>(programs_->processes_map(), process);
     }
+    [[nodiscard]] std::uint64_t unmuted_cost_of(const ProcessKey &process) const {
+        func_process value{};
+        return bpf_map_lookup_elem(programs_->processes_map(), &process.tgid, &value) == 0 &&
+                       value.entry.since_ns == process.since_ns
+                   ? value.entry.cost_ns - value.muted_ns
+                   : 0;
+    }
 
     Setup setup_;
-    CostTablesPtr costs_;  // null: of a trace
     FunctionIds ids_;
     CallReporter reporter_;
     SandboxWarnings sandboxes_{"functions"};
@@ -163,11 +170,6 @@ Result<> FunctionsProbe::open() {
     if (!consumer) {
         return tl::unexpected(consumer.error());
     }
-    if (costs_) {
-        if (auto added = costs_->add((*programs)->processes_map()); !added) {
-            return added;
-        }
-    }
     reporter_.start();
     programs_ = std::move(*programs);
     if (!setup_.tracing && setup_.unreturned_after > nanoseconds(0)) {
@@ -180,7 +182,7 @@ Result<> FunctionsProbe::open() {
         governor_ = std::make_unique<FunctionGovernor>(
             setup_.max_overhead, attacher_->files(), ids_,
             FunctionGovernor::Kernel{
-                .cost_of = [this](const auto &process) { return cost_of(process); },
+                .cost_of = [this](const auto &process) { return unmuted_cost_of(process); },
                 .open_reader =
                     [this] {
                         return OpenCallReader::open<func_in_flight_bpf>(programs_->threads_map());
@@ -220,7 +222,7 @@ std::vector<ApiPage> FunctionsProbe::api_pages(std::string_view name) {
 std::unique_ptr<Probe> make_functions(const config::Config &config, const ebpf::Features &features,
                                       const Shared &shared) {
     return config.of<FunctionsConfig>().enabled
-               ? std::make_unique<FunctionsProbe>(config, features, shared.sinks, shared.costs,
+               ? std::make_unique<FunctionsProbe>(config, features, shared.sinks,
                                                   shared.overhead)
                : nullptr;
 }
@@ -267,7 +269,7 @@ std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Featu
     functions.report = {};
     config.set(std::move(functions));
     const auto no_sinks = std::make_shared<const sinks::Sinks>(sinks::SinkConfigs());
-    return std::make_unique<FunctionsProbe>(config, features, no_sinks, nullptr, nullptr,
+    return std::make_unique<FunctionsProbe>(config, features, no_sinks, nullptr,
                                             std::move(tracing));
 }
 

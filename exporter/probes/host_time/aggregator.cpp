@@ -129,8 +129,15 @@ void HostTimeAggregator::add(Process &process, std::size_t phase, std::size_t st
     of_.seconds.add(*slot, nanoseconds);
 }
 
-void HostTimeAggregator::count_cells(Process &process, const host_times &times) {
+// Launches that were not observed, because that costs the process too much, took as long as the
+// others.
+void HostTimeAggregator::count_cells(Process &process, host_times times) {
     const HostCells before = process.cells;
+    if (unseen_launches_) {
+        __u64 &launch_ns = times.call_ns[HOST_launch];
+        launch_ns += static_cast<std::uint64_t>(unseen_launches_(process.key.tgid) *
+                                                static_cast<double>(launch_ns));
+    }
     process.cells.grow_to(times);
     const HostCells added = process.cells.since(before);
     for (std::size_t phase = 0; phase < HOST_PHASE_COUNT; phase++) {

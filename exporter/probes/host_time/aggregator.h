@@ -56,6 +56,8 @@ struct HostTimeSum {
 
 // TimeMaps::gpu_name.
 using GpuName = std::function<std::optional<std::string>(std::uint32_t tgid, std::int32_t device)>;
+// TimeMaps::unseen_launches.
+using UnseenLaunchesOf = std::function<double(std::uint32_t tgid)>;
 
 class HostTimeAggregator {
 public:
@@ -63,6 +65,10 @@ public:
 
     // Before the first reading. Without it, no GPU has a name.
     void name_gpus(GpuName gpu_name) { gpu_name_ = std::move(gpu_name); }
+    // The same. Without it, all launches are taken for observed.
+    void estimate_launches(UnseenLaunchesOf unseen_launches) {
+        unseen_launches_ = std::move(unseen_launches);
+    }
     // The same. Without it, no process has a current call.
     void name_functions(CudaFunctionName function_name) { function_name_ = function_name; }
 
@@ -120,7 +126,7 @@ private:
     };
 
     void count(Process &process, const HostTimeSum &sum);
-    void count_cells(Process &process, const host_times &times);
+    void count_cells(Process &process, host_times times);
     void count_devices(Process &process, const HostTimeSum &sum);
     void count_nodes(const Process &process, Device &device, const host_device_times &times);
     void count_waits(const HostTimeReading &reading, const std::map<ProcessKey, HostTimeSum> &sums);
@@ -135,6 +141,7 @@ private:
     void show_threads(const std::map<ProcessKey, HostTimeSum> &sums);
 
     GpuName gpu_name_;
+    UnseenLaunchesOf unseen_launches_;
     CudaFunctionName function_name_ = nullptr;
     series::FamilySet families_;
     HostTimeFamilies of_ = make_host_time_families(families_);

@@ -142,6 +142,7 @@ Result<> HostTimeProbe::attach(host_time_bpf &skeleton) {
     // Nobody knows any more whose it is.
     reader_->forget_all();
     aggregator().name_gpus(maps.gpu_name);
+    aggregator().estimate_launches(maps.unseen_launches);
     aggregator().name_functions(targets().cuda_function_name());
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
     skeleton.bss->attached_ns = static_cast<std::uint64_t>(now.count());

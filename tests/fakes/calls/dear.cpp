@@ -1,6 +1,6 @@
 // One thread makes many calls of one function; another makes few of others, and is inside one of
-// them most of the time. Until it is stopped, SIGUSR1 makes the first slow, and then fast again: it
-// says so.
+// them most of the time; a third calls a function a thousand times a second. Until it is stopped,
+// SIGUSR1 makes the first slow, and then fast again: it says so.
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -17,7 +17,9 @@ namespace scenario {
 namespace {
 
 constexpr std::uint64_t kIterationsOfRare = 100;
+constexpr std::uint64_t kIterationsOfOften = 10;
 constexpr std::chrono::milliseconds kPauseOfSlow{10};
+constexpr std::chrono::milliseconds kPauseOfOften{1};
 
 std::atomic<bool> g_is_slow = false;
 
@@ -42,6 +44,11 @@ bool call_rare(long number) {
            around(CALLS_eight, [] { return calls_eight(0, 0, 0, 0, 0, 0, 0, 1); }) == 8;
 }
 
+bool call_often(long number) {
+    std::this_thread::sleep_for(kPauseOfOften);
+    return around(CALLS_inner, [&] { return calls_inner(number); }) == number + 1;
+}
+
 }  // namespace
 
 bool dear_and_rare(const Options &options) {
@@ -49,6 +56,10 @@ bool dear_and_rare(const Options &options) {
     std::atomic<bool> rare_is_right = true;
     std::jthread rare([&] {
         rare_is_right = repeat(options, options.iterations / kIterationsOfRare, call_rare);
+    });
+    std::atomic<bool> often_is_right = true;
+    std::jthread often([&] {
+        often_is_right = repeat(options, options.iterations / kIterationsOfOften, call_often);
     });
     bool was_slow = false;
     const bool dear_is_right = repeat(options, 10 * options.iterations, [&](long number) {
@@ -64,7 +75,8 @@ bool dear_and_rare(const Options &options) {
         return around(CALLS_plain, [&] { return calls_plain(number); }) == 3 * number + 1;
     });
     rare.join();
-    return dear_is_right && rare_is_right;
+    often.join();
+    return dear_is_right && rare_is_right && often_is_right;
 }
 
 }  // namespace scenario

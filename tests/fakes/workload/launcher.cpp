@@ -1,8 +1,9 @@
-// launcher [long N | paced N] [--name NAME] [--wait-for-file FILE]: launches kernels as fast as it
-// can, and frees and allocates device memory after each 5000th. With "long", each Nth launch takes
-// a second and a half; with "paced", it rests a millisecond after each Nth. SIGUSR1 makes it slow,
-// then idle, then slow again and so on; SIGUSR2 makes it fast. Prints "slow", "idle" or "fast" when
-// it becomes that.
+// launcher [long N | paced N | peek N] [--name NAME] [--wait-for-file FILE]: launches kernels as
+// fast as it can, and frees and allocates device memory after each 5000th. With "long", each Nth
+// launch takes a second and a half; with "paced", it rests a millisecond after each Nth; with
+// "peek", it calls cudaPeekAtLastError N times after each. SIGUSR1 makes it slow, then idle, then
+// slow again and so on; SIGUSR2 makes it fast. Prints "slow", "idle" or "fast" when it becomes
+// that.
 
 #include "workload/kernels.h"
 #include "workload/options.h"
@@ -63,13 +64,15 @@ void be_fast(int) {
 int main(int argc, char **argv) {
     unsigned long_one = 0;  // no launch
     unsigned paced = 0;
-    if (argc > 2 && (std::string_view(argv[1]) == "long" || std::string_view(argv[1]) == "paced")) {
+    unsigned peeks = 0;
+    const std::string_view way = argc > 2 ? argv[1] : "";
+    if (way == "long" || way == "paced" || way == "peek") {
         const auto number = static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10));
-        if (std::string_view(argv[1]) == "long") {
+        if (way == "long") {
             long_one = number;
             standin_set_hook(in_call, nullptr);
         } else {
-            paced = number;
+            (way == "paced" ? paced : peeks) = number;
         }
         argv[2] = argv[0];
         argv += 2;
@@ -104,6 +107,9 @@ int main(int argc, char **argv) {
         g_takes_long = long_one != 0 && (launched + 1) % long_one == 0;
         demo::launch({1, 1, 1}, {32, 1, 1}, saxpy, 1, 2.0F, static_cast<float *>(block),
                      static_cast<float *>(block));
+        for (unsigned i = 0; i < peeks; i++) {
+            cudaPeekAtLastError();
+        }
         if (++launched % kLaunchesABlock == 0) {
             renew(&block, launched / kLaunchesABlock, kDeep);
         }

@@ -164,3 +164,18 @@ TEST_CASE("what calls back when it is detached is waited for only if its file ha
     busy.end();
     CHECK(eventually([&] { return !detacher.must_wait_for(file(1)); }));
 }
+
+TEST_CASE("when a file changes, what was to be detached from it before is waited for") {
+    Links links(3);
+    Detacher detacher(AttachMode::perf);
+    Busy busy(detacher);
+    detacher.detach({.file = file(1), .probes = std::move(links.set), .done = [] {}});
+    detacher.detach({.file = file(2), .probes = std::move(Links(1).set), .done = [] {}});
+    CHECK_FALSE(detacher.must_wait_for(file(1)));
+    detacher.detach({.file = file(1), .is_changed = true});  // of nothing else
+    CHECK(detacher.must_wait_for(file(1)));
+    CHECK_FALSE(detacher.must_wait_for(file(2)));
+    busy.end();
+    CHECK(eventually([&] { return !detacher.must_wait_for(file(1)); }));
+    CHECK(links.open() == 0);
+}

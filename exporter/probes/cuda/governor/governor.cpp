@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <iterator>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -170,6 +172,7 @@ void LaunchGovernor::decide(const ProcessKey &process, State &state, nanoseconds
     state.was_in_turns = in_turns;
     const std::lock_guard lock(mutex_);
     state.launches.note(costs.counts);
+    state.seen_launches = costs.counts.launches;
     learn_kernels(state, now);
 }
 
@@ -334,6 +337,19 @@ Unseen LaunchGovernor::unseen(const ProcessKey &process) const {
     const nanoseconds pause =
         state.paused_at ? now_on(CLOCK_MONOTONIC) - *state.paused_at : nanoseconds(0);
     return {state.unseen + pause, state.launches.total()};
+}
+
+// The last process with this id is the one that runs.
+double LaunchGovernor::unseen_per_launch(std::uint32_t tgid) const {
+    const std::lock_guard lock(mutex_);
+    const auto after = states_.upper_bound({tgid, std::numeric_limits<std::uint64_t>::max()});
+    if (after == states_.begin() || std::prev(after)->first.tgid != tgid) {
+        return 0;
+    }
+    const State &state = std::prev(after)->second;
+    return state.seen_launches > 0 ? static_cast<double>(state.launches.total()) /
+                                         static_cast<double>(state.seen_launches)
+                                   : 0;
 }
 
 }  // namespace gpusnoop::probes

@@ -19,7 +19,7 @@
 
 namespace gpusnoop::probes {
 
-// Counts what all probes on functions cost. Where a process pays more than 1 % of a CPU, its
+// Counts what the probes on functions cost, but for those that have a limit of their own. Where a process pays more than 1 % of a CPU, its
 // launches are counted where they enter the driver. A process that costs more than the limit even
 // then has turns of a second, in which its launches are counted, and pauses, in which they are not:
 // only without a probe does a call cost nothing. All its other calls, and those about memory among
@@ -30,7 +30,7 @@ public:
         int processes;  // of the probe: its values begin with a process_entry
         int sights;     // for its programs: struct cuda_sight
     };
-    // `others`: what the other probes cost. `can_pause`: a link can be of one process. All
+    // `others`: what other probes cost, but for the named functions. `can_pause`: a link can be of one process. All
     // references must outlive it.
     LaunchGovernor(std::uint32_t percent, Maps maps, CostTablesPtr others,
                    const CudaPrograms &programs, LaunchProbes &probes, bool can_pause);
@@ -39,6 +39,8 @@ public:
 
     // For any thread. Until now or the process's end.
     [[nodiscard]] Unseen unseen(const ProcessKey &process) const;
+    // The same. How many launches were not seen, for each that was.
+    [[nodiscard]] double unseen_per_launch(std::uint32_t tgid) const;
 
     // For any thread. How many kernels of the process have no name.
     void note_unknown_kernels(const ProcessKey &process, std::size_t kernels);
@@ -65,6 +67,7 @@ private:
         bool turns_end = false;             // at this look
         std::chrono::nanoseconds unseen{};  // without the present pause
         UnseenLaunches launches;
+        std::uint64_t seen_launches = 0;
         std::optional<std::chrono::nanoseconds> paused_at;
         std::size_t unknown_kernels = 0;
         std::size_t unknown_kernels_before = 0;  // when they were learned last

@@ -68,6 +68,7 @@ Result<AttachedFiles::Change> AttachedFiles::change(const discovery::Library &li
                                                     const std::vector<SelectedFunction> &wanted) {
     const std::lock_guard lock(mutex_);
     File &file = file_of(library);
+    file.version = ++versions_;
     Links &links = file.links;
     const auto [attached, unpaused] = without_paused(library, file, wanted);
     const AttachPlan plan = plan_change(places_of(links), attached);
@@ -78,7 +79,7 @@ Result<AttachedFiles::Change> AttachedFiles::change(const discovery::Library &li
     for (const auto &[place, function] : plan.keep) {
         const auto before = table_->find(place->number);
         auto after =
-            std::make_shared<const FunctionInfo>(shown_as(library, *function, place->entry_only));
+            std::make_shared<const FunctionInfo>(shown_as(library.name, *function, place->entry_only));
         change.added += place->is_wanted ? 0 : 1;
         change.changed += place->is_wanted && before != nullptr && *before != *after ? 1 : 0;
         place->function = *function;
@@ -126,20 +127,43 @@ void AttachedFiles::detach(const FileId &id, Reason reason) {
     const std::lock_guard lock(mutex_);
     if (auto file = files_.extract(id)) {
         release(id, std::move(file.mapped().links), reason);
-        if (reason == Reason::removed) {
-            for (const auto &[entry, paused] : file.mapped().paused) {
-                forget_paused(paused);
-            }
+        for (const auto &[entry, paused] : file.mapped().paused) {
+            forget_paused(paused, reason == Reason::removed);
         }
     }
-    Links closing;
+    detach_closing(id, reason);
+    if (reason == Reason::changed) {
+        detacher_.detach({.file = id, .is_changed = true});  // what is being detached, too
+    }
+}
+
+// What is closed already has given its probes away; calls in flight keep its numbers.
+void AttachedFiles::detach_closing(const FileId &id, Reason reason) {
+    Links open;
+    std::vector<FunctionIds::Change> removed;
     std::erase_if(closing_, [&](Closing &one) {
-        if (one.file == id) {
-            closing.push_back(std::move(one.link));
+        if (one.file != id) {
+            return false;
         }
-        return one.file == id;
+        if (one.is_detached) {
+            for (const AttachedFunction &place : one.link.places) {
+                removed.push_back({place.number, nullptr});
+            }
+            return false;
+        }
+        open.push_back(std::move(one.link));
+        return true;
     });
-    release(id, std::move(closing), reason);
+    release(id, std::move(open), reason);
+    if (reason == Reason::removed) {
+        table_->change(std::move(removed));
+    }
+}
+
+bool AttachedFiles::must_wait_for(const FileId &id) {
+    const std::lock_guard lock(mutex_);
+    // What is attached meanwhile will be detached at once.
+    return (attaching_ == id && !files_.contains(id)) || detacher_.must_wait_for(id);
 }
 
 bool AttachedFiles::has(const FileId &id) const {

@@ -2,11 +2,14 @@
 // the functions, while the calls of unchanged functions still count.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -60,12 +63,13 @@ public:
     };
     // Detaches all functions of the file, if there are any. Does not wait until they are detached.
     void detach(const FileId &id, Reason reason);
-    [[nodiscard]] bool must_wait_for(const FileId &id) { return detacher_.must_wait_for(id); }
+    [[nodiscard]] bool must_wait_for(const FileId &id);
     [[nodiscard]] bool has(const FileId &id) const;
     // Those that count now, and the paused ones.
     [[nodiscard]] AttachedLibraries::Functions functions(const FileId &id) const;
 
-    // The rest is for the governor's thread (attach/pauses.cpp).
+    // The rest is for the governor's thread (attach/pauses.cpp). Attaching can take seconds, or as
+    // long as a process keeps its mappings locked: the discovery thread does not wait for it.
     //
     // What a call of a function that counts now costs a process.
     struct Cost {
@@ -78,7 +82,7 @@ public:
 
     // Detaches these functions of the file from all processes. The others of a link get a link
     // without them first, so a call that begins at that moment may be missed. A failure: those of
-    // one link or more are as they were.
+    // one link or more are as they were, or the file has been changed meanwhile.
     Result<> pause(const FileId &id, const std::set<std::uint64_t> &entries);
     // Attaches to a paused function again, in a link of its own. A failure: it stays paused.
     Result<> resume(const FunctionPlace &place);
@@ -89,23 +93,30 @@ public:
     // The links of paused functions are muted at once, and closed when no call of them is in
     // flight, so that the calls that had begun are seen to their end. After `settles`, no call is
     // just beginning that did not see the muting. After `longest_call` they are closed all the
-    // same.
+    // same, or after `longest_paused_call` if only paused functions have calls in flight: until
+    // then, the paused functions still stop the program. Such a call is shown in flight as long as
+    // it is, and is not counted when it ends.
     static constexpr std::chrono::milliseconds settles{100};
     static constexpr std::chrono::minutes longest_call{1};
-    // The numbers of links that may be closed at this time.
+    static constexpr std::chrono::seconds longest_paused_call{5};
+    // The numbers of links that may be closed, or whose numbers may be given back, at this time.
     [[nodiscard]] std::set<std::uint32_t> closing(std::chrono::nanoseconds now) const;
-    // `in_flight`: calls of these numbers are, at the same time.
-    void close(std::chrono::nanoseconds now, const std::set<std::uint32_t> &in_flight);
+    // `in_flight`: calls of these numbers are, at the same time. Nothing: it is not known.
+    using InFlight = std::optional<std::set<std::uint32_t>>;
+    void close(std::chrono::nanoseconds now, const InFlight &in_flight);
 
 private:
     using Links = std::vector<FunctionLink>;
     struct Paused {
         SelectedFunction function;
         FunctionInfo shown;
+        // No record has it. It keeps the function in the table, and so its series on the page.
+        std::uint32_t number = 0;
     };
     struct File {
         Fd fd;  // to attach again
         std::string name;
+        std::uint64_t version = 0;  // another one after each change
         Links links;
         std::map<std::uint64_t, Paused> paused;  // by entry
     };
@@ -113,7 +124,17 @@ private:
     struct Closing {
         FileId file;
         FunctionLink link;
+        std::set<std::uint64_t> paused;  // functions of it, by entry
         std::chrono::nanoseconds since{};
+        // There when it is closed: calls in flight keep its numbers. True when it is detached.
+        std::shared_ptr<std::atomic<bool>> is_detached{};
+
+        // Whether it is to be looked at again.
+        [[nodiscard]] bool is_due(std::chrono::nanoseconds now) const {
+            return now - since >= (is_detached ? std::chrono::nanoseconds(longest_call) : settles);
+        }
+        [[nodiscard]] bool has_calls(const InFlight &in_flight) const;
+        [[nodiscard]] bool must_stay(std::chrono::nanoseconds now, const InFlight &in_flight) const;
     };
 
     Result<Links> attach(const discovery::Library &library,
@@ -122,21 +143,27 @@ private:
     // The wanted functions that are not paused, and how many paused ones are not wanted.
     std::pair<std::vector<SelectedFunction>, std::size_t> without_paused(
         const discovery::Library &library, File &file, const std::vector<SelectedFunction> &wanted);
-    void forget_paused(const Paused &paused);
+    void forget_paused(const Paused &paused, bool is_removed);
     // Calls in flight of links that are to be closed count as now wanted, too.
     void change_closing(const discovery::Library &library,
                         const std::vector<SelectedFunction> &wanted,
                         std::vector<FunctionIds::Change> &changes) const;
     static Result<discovery::Library> library_of(const FileId &id, const File &file);
-    Result<FunctionLink> attach_others(const FileId &id, const File &file, const FunctionLink &link,
+    using Lock = std::unique_lock<std::mutex>;
+    Result<FunctionLink> attach_muted(Lock &lock, const FileId &id,
+                                      const std::vector<SelectedFunction> &functions);
+    Result<FunctionLink> attach_others(Lock &lock, const FileId &id, const FunctionLink &link,
                                        const std::set<std::uint64_t> &entries);
     void exchange(const FunctionLink &old, const FunctionLink &with);
     void release(const FileId &id, Links links, Reason reason);
+    void detach_closing(const FileId &id, Reason reason);
 
     FunctionPrograms *programs_;
     FunctionIds *table_;
-    mutable std::mutex mutex_;  // of the next two
+    mutable std::mutex mutex_;  // of the next four
     std::map<FileId, File> files_;
+    std::uint64_t versions_ = 0;
+    std::optional<FileId> attaching_;  // by the governor's thread, at this moment
     std::vector<Closing> closing_;
     ebpf::Detacher detacher_;  // the last: it uses the members above
 };

@@ -2,6 +2,8 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <memory>
 #include <utility>
 
@@ -29,10 +31,9 @@ Result<discovery::Library> AttachedFiles::library_of(const FileId &id, const Fil
     return discovery::Library{.id = id, .file = std::move(fd), .name = file.name, .path = {}};
 }
 
-// Its number is released when its link is closed, so the table has to be told in another way that
-// no call will count as this function.
-void AttachedFiles::forget_paused(const Paused &paused) {
-    table_->change({{table_->add(paused.shown), nullptr, true, true}});
+// It is removed from the configuration, or attached to again, or its file is unused.
+void AttachedFiles::forget_paused(const Paused &paused, bool is_removed) {
+    table_->change({{paused.number, nullptr, true, is_removed}});
 }
 
 std::pair<std::vector<SelectedFunction>, std::size_t> AttachedFiles::without_paused(
@@ -42,7 +43,7 @@ std::pair<std::vector<SelectedFunction>, std::size_t> AttachedFiles::without_pau
     for (const SelectedFunction &function : wanted) {
         const auto found = file.paused.find(function.entry);
         if (found != file.paused.end() &&
-            shown_as(library, function, found->second.shown.options.entry_only) ==
+            shown_as(library.name, function, found->second.shown.options.entry_only) ==
                 found->second.shown) {
             auto paused = file.paused.extract(found);
             paused.mapped().function = function;
@@ -53,7 +54,7 @@ std::pair<std::vector<SelectedFunction>, std::size_t> AttachedFiles::without_pau
     }
     file.paused.swap(staying);
     for (const auto &[entry, paused] : staying) {
-        forget_paused(paused);
+        forget_paused(paused, true);
     }
     return {std::move(attached), staying.size()};
 }
@@ -73,7 +74,7 @@ void AttachedFiles::change_closing(const discovery::Library &library,
                 continue;
             }
             auto after =
-                std::make_shared<const FunctionInfo>(shown_as(library, *found, place.entry_only));
+                std::make_shared<const FunctionInfo>(shown_as(library.name, *found, place.entry_only));
             programs_->set_options(place.number, *after);
             changes.push_back({place.number, std::move(after)});
         }
@@ -98,48 +99,75 @@ AttachedFiles::Costs AttachedFiles::costs() const {
 }
 
 Result<> AttachedFiles::pause(const FileId &id, const std::set<std::uint64_t> &entries) {
-    const std::lock_guard lock(mutex_);
-    const auto found = files_.find(id);
-    if (found == files_.end()) {
-        return fail("the file is not attached to any more");
-    }
-    File &file = found->second;
+    Lock lock(mutex_);
     const auto is_it = [&](const AttachedFunction &place) {
         return place.is_wanted && place.can_pause && entries.contains(place.function.entry);
     };
     Result<> all;
-    Links left;
-    for (FunctionLink &link : file.links) {
-        if (std::ranges::none_of(link.places, is_it)) {
-            left.push_back(std::move(link));
+    for (std::size_t i = 0;;) {
+        const auto found = files_.find(id);  // it may have gone meanwhile
+        if (found == files_.end()) {
+            return fail("the file is not attached to any more");
+        }
+        File &file = found->second;
+        if (i >= file.links.size()) {
+            return all;
+        }
+        if (std::ranges::none_of(file.links[i].places, is_it)) {
+            i++;
             continue;
         }
-        auto others = attach_others(id, file, link, entries);
+        auto others = attach_others(lock, id, file.links[i], entries);
         if (!others) {
             all = tl::unexpected(others.error());
-            left.push_back(std::move(link));
+            i++;
             continue;
         }
-        exchange(link, *others);
-        for (const AttachedFunction &place : link.places) {
+        // Here, nobody has changed the file.
+        FunctionLink old = std::exchange(file.links[i], std::move(*others));
+        exchange(old, file.links[i]);
+        for (const AttachedFunction &place : old.places) {
             if (is_it(place)) {
-                const FunctionInfoPtr shown = table_->find(place.number);
-                file.paused.insert_or_assign(
-                    place.function.entry,
-                    Paused{place.function, shown != nullptr ? *shown : FunctionInfo{}});
+                auto shown = shown_as(file.name, place.function, place.entry_only);
+                const std::uint32_t number = table_->add(shown);
+                file.paused.insert_or_assign(place.function.entry,
+                                             Paused{place.function, std::move(shown), number});
             }
         }
-        closing_.push_back({id, std::move(link), now_on(CLOCK_MONOTONIC)});
-        if (!others->places.empty()) {
-            left.push_back(std::move(*others));
+        closing_.push_back({id, std::move(old), entries, now_on(CLOCK_MONOTONIC)});
+        if (file.links[i].places.empty()) {
+            file.links.erase(file.links.begin() + static_cast<std::ptrdiff_t>(i));
         }
     }
-    file.links = std::move(left);
-    return all;
 }
 
-// Attaches to the functions of the link without these, muted.
-Result<FunctionLink> AttachedFiles::attach_others(const FileId &id, const File &file,
+// Unlocks meanwhile. Fails if the file has been changed or detached from by then; else all of it
+// is as it was.
+Result<FunctionLink> AttachedFiles::attach_muted(Lock &lock, const FileId &id,
+                                                 const std::vector<SelectedFunction> &functions) {
+    const auto library = library_of(id, files_.at(id));
+    if (!library) {
+        return tl::unexpected(library.error());
+    }
+    const std::uint64_t version = files_.at(id).version;
+    attaching_ = id;
+    lock.unlock();
+    auto link = programs_->attach(*library, functions, *table_, true);
+    lock.lock();
+    attaching_.reset();
+    const auto found = files_.find(id);
+    const bool is_gone = found == files_.end();
+    if (!link || (!is_gone && found->second.version == version)) {
+        return link;
+    }
+    Links late;
+    late.push_back(std::move(*link));
+    release(id, std::move(late), is_gone ? Reason::changed : Reason::unused);
+    return fail("the functions of the file have changed meanwhile");
+}
+
+// Attaches to the functions of the link without these, muted. Unlocks meanwhile.
+Result<FunctionLink> AttachedFiles::attach_others(Lock &lock, const FileId &id,
                                                   const FunctionLink &link,
                                                   const std::set<std::uint64_t> &entries) {
     std::vector<SelectedFunction> others;
@@ -154,11 +182,7 @@ Result<FunctionLink> AttachedFiles::attach_others(const FileId &id, const File &
     if (others.empty()) {
         return FunctionLink{};
     }
-    const auto library = library_of(id, file);
-    if (!library) {
-        return tl::unexpected(library.error());
-    }
-    auto rest = programs_->attach(*library, others, *table_, true);
+    auto rest = attach_muted(lock, id, others);
     if (!rest) {
         return rest;
     }
@@ -167,8 +191,7 @@ Result<FunctionLink> AttachedFiles::attach_others(const FileId &id, const File &
         return !before.is_wanted || entries.contains(before.function.entry) ||
                std::ranges::any_of(rest->places, [&](const AttachedFunction &place) {
                    return place.function.entry == before.function.entry &&
-                          place.entry_only == before.entry_only &&
-                          FunctionPrograms::can_mute(place.number);
+                          place.entry_only == before.entry_only;
                });
     };
     if (!std::ranges::all_of(link.places, is_as_before)) {
@@ -195,25 +218,26 @@ void AttachedFiles::exchange(const FunctionLink &old, const FunctionLink &with) 
 }
 
 Result<> AttachedFiles::resume(const FunctionPlace &place) {
-    const std::lock_guard lock(mutex_);
-    const auto found = files_.find(place.file);
-    if (found == files_.end() || !found->second.paused.contains(place.entry)) {
+    Lock lock(mutex_);
+    const auto is_paused = [&] {
+        const auto found = files_.find(place.file);
+        return found != files_.end() && found->second.paused.contains(place.entry);
+    };
+    if (!is_paused()) {
         return {};
     }
-    File &file = found->second;
-    const auto library = library_of(place.file, file);
-    if (!library) {
-        return tl::unexpected(library.error());
-    }
-    auto link = programs_->attach(*library, {file.paused.at(place.entry).function}, *table_);
+    auto link =
+        attach_muted(lock, place.file, {files_.at(place.file).paused.at(place.entry).function});
     if (!link) {
-        return tl::unexpected(link.error());
+        return is_paused() ? Result<>(tl::unexpected(link.error())) : Result<>();
     }
     if (link->places.empty()) {
         return fail("the kernel refuses a probe that it allowed before");
     }
+    programs_->mute(link->places.front().number, false);
+    File &file = files_.at(place.file);
     file.links.push_back(std::move(*link));
-    file.paused.erase(place.entry);
+    forget_paused(file.paused.extract(place.entry).mapped(), false);
     return {};
 }
 
@@ -232,7 +256,7 @@ std::set<std::uint32_t> AttachedFiles::closing(nanoseconds now) const {
     const std::lock_guard lock(mutex_);
     std::set<std::uint32_t> numbers;
     for (const Closing &closing : closing_) {
-        if (now - closing.since >= settles) {
+        if (closing.is_due(now)) {
             for (const AttachedFunction &place : closing.link.places) {
                 numbers.insert(place.number);
             }
@@ -241,22 +265,48 @@ std::set<std::uint32_t> AttachedFiles::closing(nanoseconds now) const {
     return numbers;
 }
 
-void AttachedFiles::close(nanoseconds now, const std::set<std::uint32_t> &in_flight) {
+bool AttachedFiles::Closing::has_calls(const InFlight &in_flight) const {
+    return in_flight && std::ranges::any_of(link.places, [&](const AttachedFunction &place) {
+               return in_flight->contains(place.number);
+           });
+}
+
+// For the calls that are in flight.
+bool AttachedFiles::Closing::must_stay(nanoseconds now, const InFlight &in_flight) const {
+    const nanoseconds age = now - since;
+    if (!in_flight) {
+        return age < longest_call;
+    }
+    return std::ranges::any_of(link.places, [&](const AttachedFunction &place) {
+        const nanoseconds longest =
+            paused.contains(place.function.entry) ? nanoseconds(longest_paused_call) : longest_call;
+        return age < longest && in_flight->contains(place.number);
+    });
+}
+
+void AttachedFiles::close(nanoseconds now, const InFlight &in_flight) {
     const std::lock_guard lock(mutex_);
     std::erase_if(closing_, [&](Closing &closing) {
-        const nanoseconds age = now - closing.since;
-        const bool is_used = age < longest_call && std::ranges::any_of(
-                                                       closing.link.places,
-                                                       [&](const auto &place) {
-                                                           return in_flight.contains(place.number);
-                                                       });
-        if (age < settles || is_used) {
+        const bool has_calls = closing.has_calls(in_flight);
+        if (!closing.is_due(now) || (!closing.is_detached && closing.must_stay(now, in_flight))) {
             return false;
         }
-        Links links;
-        links.push_back(std::move(closing.link));
-        release(closing.file, std::move(links), Reason::unused);
-        return true;
+        if (closing.is_detached && (has_calls || !*closing.is_detached)) {
+            closing.since = now;
+            return false;
+        }
+        if (!has_calls) {  // gives its numbers back, too
+            Links links;
+            links.push_back(std::move(closing.link));
+            release(closing.file, std::move(links), Reason::unused);
+            return true;
+        }
+        closing.since = now;
+        closing.is_detached = std::make_shared<std::atomic<bool>>(false);
+        detacher_.detach({.file = closing.file,
+                          .probes = std::exchange(closing.link.probes, {}),
+                          .done = [is_detached = closing.is_detached] { *is_detached = true; }});
+        return false;
     });
 }
 

@@ -104,12 +104,12 @@ bool has_any(const SelectedFunction &function, const std::vector<std::uint64_t> 
 
 }  // namespace
 
-FunctionInfo shown_as(const discovery::Library &library, const SelectedFunction &function,
+FunctionInfo shown_as(const std::string &library, const SelectedFunction &function,
                       bool entry_only) {
     FunctionOptions options = *function.options;
     options.entry_only = entry_only;
     const auto nccl = entry_only ? std::nullopt : nccl_function(function.symbol);
-    return {to_valid_utf8(library.name, max_label_bytes), function.group, function.name,
+    return {to_valid_utf8(library, max_label_bytes), function.group, function.name,
             std::move(options), nccl};
 }
 
@@ -268,6 +268,7 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
     FunctionLink link;
     std::vector<ebpf::AttachPoint> entries;
     std::vector<ebpf::AttachPoint> exits;
+    bool are_muted = is_muted;
     for (const SelectedFunction &function : functions) {
         SelectedFunction attached = function;
         if (!function.begins.empty() && without_exits.contains(function.entry)) {
@@ -279,9 +280,10 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
             attached.exits.clear();
         }
         const bool entry_only = attached.ending == ExitStrategy::none;
-        const FunctionInfo shown = shown_as(library, function, entry_only);
+        const FunctionInfo shown = shown_as(library.name, function, entry_only);
         const std::uint32_t number = table.add(shown, now_on(CLOCK_MONOTONIC));
         mute(number, is_muted);
+        are_muted = are_muted && can_mute(number);
         set_options(number, shown);
         const std::uint64_t cookie = cookie_of(attached, number, details_.tracing != nullptr);
         if (function.begins.empty()) {
@@ -300,8 +302,10 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
                                .entry_only = entry_only,
                                .can_pause = !is_always_observed(function.symbol)});
     }
-    auto probes = ebpf::UprobeSet::attach(calls_, {library.file.get(), library.id}, entries, exits,
-                                          {}, library.note_progress);
+    auto probes = is_muted && !are_muted
+                      ? fail("too many functions are attached to")
+                      : ebpf::UprobeSet::attach(calls_, {library.file.get(), library.id}, entries,
+                                                exits, {}, library.note_progress);
     const bool is_attached = probes && probes->refused().exits.empty();
     std::vector<FunctionIds::Change> unused;
     std::erase_if(link.places, [&](const AttachedFunction &place) {

@@ -34,8 +34,8 @@ struct FunctionLink {
 };
 
 // The labels of a function's calls, and how they are counted.
-[[nodiscard]] FunctionInfo shown_as(const discovery::Library &library,
-                                    const SelectedFunction &function, bool entry_only);
+[[nodiscard]] FunctionInfo shown_as(const std::string &library, const SelectedFunction &function,
+                                    bool entry_only);
 
 class FunctionPrograms {
 public:
@@ -60,7 +60,7 @@ public:
     // Attaches to all of them together, under the numbers that `table` gives them. If the kernel
     // allows no probe on an exit, the function is counted at its entry only; if it allows none on
     // the first instruction, the function is omitted. The log names both. With `is_muted`, their
-    // calls count only after mute(number, false).
+    // calls count only after mute(number, false); it fails if there are too many numbers for that.
     Result<FunctionLink> attach(const discovery::Library &library,
                                 const std::vector<SelectedFunction> &functions, FunctionIds &table,
                                 bool is_muted = false);

@@ -279,6 +279,7 @@ void FunctionsAggregator::tidy(nanoseconds now) {
     });
     family_set_.rebalance();
     forget_removed(now);
+    forget_unobserved(now);
     forget_communicators(now);
     for (const series::Owner owner : processes_.expire(now)) {
         std::erase_if(shown_, [&](const auto &entry) { return entry.first.first == owner; });
@@ -287,7 +288,7 @@ void FunctionsAggregator::tidy(nanoseconds now) {
 
 std::vector<series::FamilySnapshot> FunctionsAggregator::report(nanoseconds now) {
     overhead_.note_running(processes_, settings_.cost_of);
-    count_unobserved();
+    count_unobserved(now);
     series::FamilySet gauge_set(settings_.budget, settings_.pid_label);
     const FunctionGauges gauges = make_func_gauges(gauge_set);
     for (const auto &[key, shown] : shown_) {

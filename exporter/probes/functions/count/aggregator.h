@@ -128,6 +128,8 @@ private:
         tsl::robin_map<std::uint32_t, Counted> functions;  // by number
         NcclCommunicators communicators;
         Totals former;  // of numbers that had another function before
+        // Calls by number, besides those in `functions`, since take_calls().
+        std::map<std::uint32_t, std::uint64_t> not_taken;
     };
 
     void on_end(std::span<const std::byte> bytes);
@@ -146,15 +148,17 @@ private:
                                                           const func_call_record &record);
     void keep_exemplars(Process &process);
     void count_error(Process &process, Counted &counted, const std::string &code);
-    void count_unobserved();
+    void count_unobserved(std::chrono::nanoseconds now);
+    void forget_unobserved(std::chrono::nanoseconds now);
     void count_nccl(Process &process, Counted &counted, const func_arguments_record &arguments);
     void show_nccl(series::FamilySet &set) const;
     void forget_communicators(std::chrono::nanoseconds now);
     series::Family &durations(const FunctionOptions &options);
-    void forget_slots();
+    void forget_slots(bool all);
     void forget_removed(std::chrono::nanoseconds now);
     [[nodiscard]] std::map<ShownAs, InUse> in_use() const;
     [[nodiscard]] ShownAs shown_as(const series::LabelValues &values) const;
+    static void keep(const FunctionCount &count, Totals &totals);
     static void keep_totals(const Process &process, Totals &totals);
     [[nodiscard]] series::LabelValues labels(const Process &process,
                                              const FunctionInfo &function) const;
@@ -169,6 +173,8 @@ private:
     series::PageFamilies page_families_;
     // Functions removed from the configuration, and when: their series stay for the retention.
     std::map<ShownAs, std::chrono::nanoseconds> removed_;
+    // Those with unobserved time, and when they had some, or were in use, last.
+    std::map<ShownAs, std::chrono::nanoseconds> unobserved_;
     Totals ended_;  // of processes that have ended
     NcclSplits splits_;
     // Communicators that have ended in a process, and when: their counters stay for the retention.

@@ -1,34 +1,43 @@
 // The part of FunctionsAggregator for the counts besides the families.
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "exporter/probes/functions/count/aggregator.h"
 
 namespace gpusnoop::probes {
 
+using std::chrono::nanoseconds;
+
+void FunctionsAggregator::keep(const FunctionCount &count, Totals &totals) {
+    FunctionCount &kept = totals[{count.function->library, count.function->name}];
+    kept.function = count.function;
+    kept.add(count);
+}
+
 void FunctionsAggregator::keep_totals(const Process &process, Totals &totals) {
-    const auto keep = [&](const FunctionCount &count) {
-        FunctionCount &kept = totals[{count.function->library, count.function->name}];
-        kept.function = count.function;
-        kept.add(count);
-    };
     for (const auto &[number, counted] : process.functions) {
-        keep({counted.function, counted.totals, counted.minute});
+        keep({counted.function, counted.totals, counted.minute}, totals);
     }
-    if (&totals != &process.former) {
-        for (const auto &[shown_as, count] : process.former) {
-            keep(count);
-        }
+    for (const auto &[shown_as, count] : process.former) {
+        keep(count, totals);
     }
 }
 
 std::vector<CallsOfFunction> FunctionsAggregator::take_calls() {
     std::vector<CallsOfFunction> calls;
     processes_.for_each([&](Process &process) {
+        auto not_taken = std::exchange(process.not_taken, {});
         for (auto one = process.functions.begin(); one != process.functions.end(); ++one) {
             Counted &counted = one.value();
             const std::uint64_t before = std::exchange(counted.taken, counted.totals.calls);
-            if (counted.taken > before && !process.ended) {
-                calls.push_back({process.key, one.key(), counted.taken - before});
+            if (counted.taken > before) {
+                not_taken[one.key()] += counted.taken - before;
+            }
+        }
+        for (const auto &[number, more] : not_taken) {
+            if (more > 0 && !process.ended) {
+                calls.push_back({process.key, number, more});
             }
         }
     });
@@ -36,11 +45,35 @@ std::vector<CallsOfFunction> FunctionsAggregator::take_calls() {
 }
 
 // Several places and files can be shown as one function.
-void FunctionsAggregator::count_unobserved() {
+void FunctionsAggregator::count_unobserved(nanoseconds now) {
     for (const UnobservedFunction &function : settings_.take_unobserved()) {
         families_.unobserved.add(families_.unobserved.slot(0, {function.library, function.name}),
                                  static_cast<std::uint64_t>(function.time.count()));
+        unobserved_.insert_or_assign(ShownAs{function.library, function.name}, now);
     }
+}
+
+// Those that no file in use has, nor the configuration.
+void FunctionsAggregator::forget_unobserved(nanoseconds now) {
+    const auto is_old = [&](const auto &entry) {
+        return now - entry.second >= settings_.retention;
+    };
+    if (std::ranges::none_of(unobserved_, is_old)) {
+        return;
+    }
+    const auto used = in_use();
+    std::set<ShownAs> gone;
+    for (auto &[as, last] : unobserved_) {
+        if (used.contains(as)) {
+            last = now;
+        } else if (now - last >= settings_.retention) {
+            gone.insert(as);
+        }
+    }
+    std::erase_if(unobserved_, [&](const auto &entry) { return gone.contains(entry.first); });
+    families_.unobserved.remove_if([&](const series::LabelValues &values) {
+        return gone.contains({values.at(0), values.at(1)});
+    });
 }
 
 FunctionsSnapshot FunctionsAggregator::snapshot(std::chrono::nanoseconds now) const {

@@ -54,8 +54,9 @@ FunctionFamilies make_func_families(series::FamilySet &set) {
         .unobserved = set.add(
             {.name = "gpusnoop_function_unobserved_seconds_total",
              .help =
-                 "Time in which calls of the function were not observed in any process, because "
-                 "they cost one more than cuda.max_overhead; summed over copies of the library.",
+                 "Time in which calls of the function were not observed, because they cost a "
+                 "process more than cuda.max_overhead; summed over the places in libraries that "
+                 "are shown as this function.",
              .type = series::Type::counter,
              .labels = of_function,
              .divisor = nanoseconds_per_second}),

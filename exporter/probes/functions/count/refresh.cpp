@@ -10,7 +10,10 @@ namespace gpusnoop::probes {
 using std::chrono::nanoseconds;
 
 void FunctionsAggregator::refresh(const std::vector<FunctionInfoPtr> &replaced, nanoseconds now) {
-    forget_slots();
+    forget_slots(!replaced.empty());
+    if (replaced.empty()) {
+        return;
+    }
     const auto used = in_use();
     std::map<ShownAs, const InUse *> with_durations;
     for (const FunctionInfoPtr &function : replaced) {
@@ -34,12 +37,24 @@ void FunctionsAggregator::refresh(const std::vector<FunctionInfoPtr> &replaced, 
     }
 }
 
-// Slots are looked up again at the next call. Needed before label sets are removed, and when a
-// number gets another function.
-void FunctionsAggregator::forget_slots() {
-    processes_.for_each([](Process &process) {
-        keep_totals(process, process.former);
-        process.functions.clear();
+// Slots are looked up again at the next call. All of them before label sets are removed; else those
+// of numbers that have another function now, or none.
+void FunctionsAggregator::forget_slots(bool all) {
+    processes_.for_each([&](Process &process) {
+        keep_exemplars(process);
+        for (auto one = process.functions.begin(); one != process.functions.end();) {
+            const Counted &counted = one.value();
+            const bool is_same = table_->find(one.key()) == counted.function;
+            if (is_same && !all) {
+                ++one;
+                continue;
+            }
+            if (is_same) {
+                process.not_taken[one.key()] += counted.totals.calls - counted.taken;
+            }
+            keep({counted.function, counted.totals, counted.minute}, process.former);
+            one = process.functions.erase(one);
+        }
     });
 }
 
@@ -55,7 +70,7 @@ void FunctionsAggregator::forget_removed(nanoseconds now) {
     if (gone.empty()) {
         return;
     }
-    forget_slots();
+    forget_slots(true);
     const auto used = in_use();
     const auto remove = [&](series::Family &family, auto is_used) {
         family.remove_if([&](const series::LabelValues &values) {

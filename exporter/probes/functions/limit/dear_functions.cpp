@@ -37,25 +37,42 @@ std::vector<DearFunctions::Dear> DearFunctions::look(nanoseconds now, std::vecto
 
 void DearFunctions::choose(const ProcessKey &process, nanoseconds cost, nanoseconds share,
                            const std::vector<Use> &dearest_first, std::vector<Dear> &dear) const {
-    const auto is_away = [&](const FunctionPlace &function) {
+    const auto is_paused = [&](const FunctionPlace &function) {
         const auto pause = pauses_.find(function);
-        return (pause != pauses_.end() && !pause->second.is_over) ||
-               std::ranges::find(dear, function, &Dear::function) != dear.end();
+        return pause != pauses_.end() && !pause->second.is_over;
     };
     for (const Use &use : dearest_first) {
-        if (use.process == process && is_away(use.function)) {
+        if (use.process != process) {
+            continue;
+        }
+        const auto chosen = std::ranges::find(dear, use.function, &Dear::function);
+        if (chosen != dear.end()) {
+            chosen->processes.push_back(process);
+        }
+        if (chosen != dear.end() || is_paused(use.function)) {
             cost -= use.cost;
         }
     }
+    const auto is_little = [&](const Use &use) {
+        return static_cast<double>(use.cost.count()) <= worth * static_cast<double>(share.count());
+    };
+    const auto can_choose = [&](const Use &use) {
+        return use.process == process && use.can_pause && !is_paused(use.function) &&
+               std::ranges::find(dear, use.function, &Dear::function) == dear.end();
+    };
+    nanoseconds of_little{};
     for (const Use &use : dearest_first) {
-        const bool is_worth_it =
-            static_cast<double>(use.cost.count()) > worth * static_cast<double>(share.count());
-        if (cost <= share || !is_worth_it) {
+        if (is_little(use) && can_choose(use)) {
+            of_little += use.cost;
+        }
+    }
+    for (const Use &use : dearest_first) {
+        if (cost <= share || (is_little(use) && of_little <= share)) {
             return;
         }
-        if (use.process == process && use.can_pause && !is_away(use.function)) {
+        if (can_choose(use)) {
             cost -= use.cost;
-            dear.push_back({use.function, process});
+            dear.push_back({use.function, {process}});
         }
     }
 }

@@ -18,7 +18,8 @@ namespace gpusnoop::probes {
 class DearFunctions {
 public:
     static constexpr std::chrono::seconds window{10};
-    // Of the share: what a function costs at least that is worth a pause.
+    // Of the share: what a function costs at least that is worth a pause. Those that cost less are
+    // paused only if together they cost more than the share.
     static constexpr double worth = 0.1;
     static constexpr std::chrono::seconds first_pause{1};
     static constexpr std::chrono::minutes longest_pause{10};
@@ -38,7 +39,7 @@ public:
 
     struct Dear {
         FunctionPlace function;
-        ProcessKey process;  // that it costs too much
+        std::vector<ProcessKey> processes;  // that it costs too much
     };
     // What is to be paused now. For once a second.
     [[nodiscard]] std::vector<Dear> look(std::chrono::nanoseconds now, std::vector<Use> uses);

@@ -1,5 +1,7 @@
 #include "exporter/probes/functions/limit/governor.h"
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -27,13 +29,17 @@ bool FunctionGovernor::is_due(nanoseconds now) {
     return true;
 }
 
-void FunctionGovernor::note(std::vector<CallsOfFunction> calls) {
+void FunctionGovernor::note(const std::vector<CallsOfFunction> &calls) {
     {
         const std::lock_guard lock(mutex_);
-        if (calls_) {  // the thread is still attaching
-            calls.insert(calls.end(), calls_->begin(), calls_->end());
+        if (!calls_) {
+            calls_.emplace();
+        }  // else the thread is still attaching
+        for (const CallsOfFunction &one : calls) {
+            if (calls_->size() < max_noted) {
+                (*calls_)[{one.process, one.number}] += one.calls;
+            }
         }
-        calls_ = std::move(calls);
     }
     noted_.notify_one();
 }
@@ -73,21 +79,22 @@ void FunctionGovernor::run(const std::stop_token &stop) {
     }
 }
 
-// By the calls. If a process has cost far more by the kernel's account, most calls have no record:
-// they are over the rate limit, or were lost. Nobody knows of which functions they are.
-std::vector<DearFunctions::Use> FunctionGovernor::uses_of(
-    const std::vector<CallsOfFunction> &calls) {
+// By the calls. If a process has cost far more by the kernel's account, most of it has no record:
+// calls over the rate limit, lost calls, or exits that were passed without leaving the function.
+// Nobody knows of which functions they are.
+std::vector<DearFunctions::Use> FunctionGovernor::uses_of(const Calls &calls) {
     std::vector<DearFunctions::Use> uses;
     std::map<ProcessKey, nanoseconds> sums;
     const auto functions = calls.empty() ? AttachedFiles::Costs() : files_.costs();
-    for (const CallsOfFunction &one : calls) {
+    for (const auto &[key, count] : calls) {
+        const auto &[process, number] = key;
         // Else it has been detached meanwhile.
-        if (const auto found = functions.find(one.number); found != functions.end()) {
+        if (const auto found = functions.find(number); found != functions.end()) {
             const AttachedFiles::Cost &function = found->second;
-            uses.push_back({one.process, function.place,
-                            function.of_call * static_cast<std::int64_t>(one.calls),
+            uses.push_back({process, function.place,
+                            function.of_call * static_cast<std::int64_t>(count),
                             function.can_pause});
-            sums[one.process] += uses.back().cost;
+            sums[process] += uses.back().cost;
         }
     }
     std::map<ProcessKey, nanoseconds> costs;
@@ -129,14 +136,15 @@ void FunctionGovernor::pause(const std::vector<DearFunctions::Dear> &dear) {
         const auto found = paused.find(one.function);
         const Result<> &result = results.at(one.function.file);
         if (found != paused.end()) {
-            paused_[one.function] = {.names = found->second, .counted_until = now};
+            paused_[one.function] = {
+                .names = found->second, .processes = one.processes, .counted_until = now};
             log_pause(one, found->second);
             const std::lock_guard lock(mutex_);
             unobserved_.try_emplace(found->second);
         } else if (!result && is_new) {
             log::warn("cannot detach from functions that cost a process too much",
                       {{"probe", "functions"},
-                       {"pid", one.process.tgid},
+                       {"pid", one.processes.front().tgid},
                        {"reason", result.error().message}});
         }
     }
@@ -151,29 +159,41 @@ void FunctionGovernor::log_pause(const DearFunctions::Dear &dear,
     log_line(text, {{"probe", "functions"},
                     {"library", names.first},
                     {"function", names.second},
-                    {"pid", dear.process.tgid}});
+                    {"pid", dear.processes.front().tgid}});
 }
 
 void FunctionGovernor::resume_what_is_due() {
     for (const FunctionPlace &function : dear_.due(now_on(CLOCK_MONOTONIC))) {
-        const auto found = paused_.find(function);
-        if (found == paused_.end()) {  // its probes could not be changed
+        if (paused_.contains(function)) {
+            resume(function, true);
+        } else {  // its probes could not be changed
             dear_.resumed(function, now_on(CLOCK_MONOTONIC));
-            continue;
         }
-        Paused &paused = found->second;
-        const auto resumed = files_.resume(function);
-        const nanoseconds now = now_on(CLOCK_MONOTONIC);
-        count_until(now, paused);
-        if (resumed) {
-            dear_.resumed(function, now);
-            log::debug("the calls of a function are observed again",
-                       {{"probe", "functions"},
-                        {"library", paused.names.first},
-                        {"function", paused.names.second}});
-            paused_.erase(found);
-            continue;
+    }
+    std::vector<FunctionPlace> without_reason;
+    for (const auto &[function, paused] : paused_) {
+        if (!paused.cannot_resume && !has_reason(paused)) {
+            without_reason.push_back(function);
         }
+    }
+    for (const FunctionPlace &function : without_reason) {
+        resume(function, false);
+    }
+}
+
+// Whether a process still runs that the function cost too much.
+bool FunctionGovernor::has_reason(const Paused &paused) const {
+    return std::ranges::any_of(paused.processes, [this](const ProcessKey &process) {
+        return cost_of(process) > nanoseconds(0);
+    });
+}
+
+void FunctionGovernor::resume(const FunctionPlace &function, bool is_over) {
+    Paused &paused = paused_.at(function);
+    const auto resumed = files_.resume(function);
+    const nanoseconds now = now_on(CLOCK_MONOTONIC);
+    count_until(now, paused);
+    if (!resumed) {
         (void)dear_.paused(function, now);
         if (!std::exchange(paused.cannot_resume, true)) {
             log::warn("cannot attach again to a function that was paused",
@@ -182,7 +202,19 @@ void FunctionGovernor::resume_what_is_due() {
                        {"function", paused.names.second},
                        {"reason", resumed.error().message}});
         }
+        return;
     }
+    if (is_over) {
+        dear_.resumed(function, now);
+    } else {  // for the others, the next pause is a first one
+        dear_.forget(function);
+    }
+    log::debug("the calls of a function are observed again",
+               {{"probe", "functions"},
+                {"library", paused.names.first},
+                {"function", paused.names.second},
+                {"reason", is_over ? "the pause is over" : "the processes behind it have ended"}});
+    paused_.erase(function);
 }
 
 void FunctionGovernor::count_until(nanoseconds now, Paused &paused) {
@@ -217,20 +249,20 @@ void FunctionGovernor::close_links() {
     if (!in_flight_) {
         in_flight_ = kernel_.open_reader();
     }
-    std::set<std::uint32_t> used;
+    AttachedFiles::InFlight in_flight(std::in_place);
     const auto note_number = [&](const open_call_record &record) {
         // The cookie's lower half (FUNC_NUMBER). Older calls were of another function.
         const auto number = static_cast<std::uint32_t>(record.call.cookie);
         const auto began = nanoseconds(static_cast<std::int64_t>(record.call.started_ns));
         if (closing.contains(number) && began >= ids_.given_at(number)) {
-            used.insert(number);
+            in_flight->insert(number);
         }
         return false;
     };
     if (!*in_flight_ || !(**in_flight_)->read({}, {.call_of = {}, .is_shown = note_number})) {
-        used = closing;  // they are closed later, whatever is in flight
+        in_flight.reset();
     }
-    files_.close(now, used);
+    files_.close(now, in_flight);
 }
 
 }  // namespace gpusnoop::probes

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -12,6 +13,7 @@
 #include <set>
 #include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "exporter/base/result.h"
@@ -31,7 +33,8 @@ namespace gpusnoop::probes {
 class FunctionGovernor {
 public:
     struct Kernel {
-        CostOf cost_of;  // also of calls that have no record
+        // Also of calls that have no record, but not of muted functions; 0: the process has ended.
+        CostOf cost_of;
         std::function<Result<std::unique_ptr<OpenCallReader>>()> open_reader;
     };
     // `percent` of one CPU.
@@ -43,24 +46,31 @@ public:
     // For the aggregating thread, which never waits for attaching or detaching: whether a second is
     // over, and the calls of that second.
     [[nodiscard]] bool is_due(std::chrono::nanoseconds now);
-    void note(std::vector<CallsOfFunction> calls);
+    void note(const std::vector<CallsOfFunction> &calls);
     // For the same thread. A function has at least one entry of each pause.
     [[nodiscard]] std::vector<UnobservedFunction> take_unobserved();
 
 private:
+    // More calls of the time in which the thread waits for the kernel are left out.
+    static constexpr std::size_t max_noted = 65'536;
     struct Paused {
         AttachedFiles::Names names;
+        std::vector<ProcessKey> processes;  // that it cost too much
         std::chrono::nanoseconds counted_until{};
         bool cannot_resume = false;
     };
 
+    // By process and number.
+    using Calls = std::map<std::pair<ProcessKey, std::uint32_t>, std::uint64_t>;
+
     void run(const std::stop_token &stop);
-    [[nodiscard]] std::vector<DearFunctions::Use> uses_of(
-        const std::vector<CallsOfFunction> &calls);
+    [[nodiscard]] std::vector<DearFunctions::Use> uses_of(const Calls &calls);
     [[nodiscard]] std::chrono::nanoseconds cost_of(const ProcessKey &process) const;
     void pause(const std::vector<DearFunctions::Dear> &dear);
     void log_pause(const DearFunctions::Dear &dear, const AttachedFiles::Names &names);
     void resume_what_is_due();
+    void resume(const FunctionPlace &function, bool is_over);
+    [[nodiscard]] bool has_reason(const Paused &paused) const;
     void count_until(std::chrono::nanoseconds now, Paused &paused);
     void count_unobserved();
     void close_links();
@@ -77,7 +87,7 @@ private:
     std::set<FunctionPlace> logged_;
     std::chrono::nanoseconds noted_at_{};
     std::mutex mutex_;  // of the next two
-    std::optional<std::vector<CallsOfFunction>> calls_;
+    std::optional<Calls> calls_;
     std::map<AttachedFiles::Names, std::chrono::nanoseconds> unobserved_;
     std::condition_variable_any noted_;
     std::jthread thread_;  // the last: it ends before what it uses

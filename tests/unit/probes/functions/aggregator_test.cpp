@@ -1,6 +1,7 @@
 #include "exporter/probes/functions/count/aggregator.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -415,6 +416,51 @@ TEST_CASE("calls are taken once, by process and number") {
     bench.tell(call(f));
     bench.tell(exit_at(3'000));
     CHECK(bench.aggregator->take_calls().empty());
+}
+
+TEST_CASE("the calls since the last time are known when the functions of numbers change") {
+    FunctionsFixture bench;
+    const auto f = bench.number("f", with_all);
+    const auto g = bench.number("g", with_all);
+    const auto h = bench.number("h", with_all);
+    bench.tell(process());
+    const bool is_removed = GENERATE(false, true);
+    bench.tell(call(f));
+    bench.tell(call(g));
+    (void)bench.aggregator->take_calls();
+    bench.tell(call(f));
+    bench.table.change({{h, nullptr, true, is_removed}});
+    bench.aggregator->refresh(*bench.table.apply(bench.table.queued()), 1s);
+    bench.tell(call(f));
+    const auto calls = bench.aggregator->take_calls();
+    REQUIRE(calls.size() == 1);
+    CHECK(calls.front().number == f);
+    CHECK(calls.front().calls == 2);
+    CHECK(bench.page("function_calls_total").at({"python", "", "", "", "libx.so.1", "f"}) == 3);
+}
+
+TEST_CASE("unobserved time stays as long as the function, and goes after the retention") {
+    std::vector<UnobservedFunction> unobserved = {{"libx.so.1", "f", 1s}, {"libx.so.1", "g", 5s}};
+    FunctionsFixture bench(FunctionsSettings{
+        .budget = [](std::string_view) { return 2'000; },
+        .retention = 60s,
+        .take_unobserved = [&] { return std::exchange(unobserved, {}); },
+    });
+    bench.number("f", with_all);
+    const auto names = [&](std::chrono::nanoseconds now) {
+        std::set<std::string> names;
+        for (const auto &[labels, time] : bench.page("function_unobserved_seconds_total", now)) {
+            names.insert(labels.at(1));
+        }
+        return names;
+    };
+    CHECK(names(10s) == std::set<std::string>{"f", "g"});
+    bench.aggregator->tidy(69s);
+    CHECK(names(69s) == std::set<std::string>{"f", "g"});
+    bench.aggregator->tidy(70s);
+    CHECK(names(70s) == std::set<std::string>{"f"});
+    bench.aggregator->tidy(1'000s);
+    CHECK(names(1'000s) == std::set<std::string>{"f"});
 }
 
 TEST_CASE("the unobserved time of a function is added up over its places") {

@@ -2,6 +2,7 @@
 #include "exporter/probes/functions/limit/dear_functions.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -103,6 +104,31 @@ TEST_CASE("a function that two processes call much is paused once, for both") {
                               limited.use(dearest_function, 90ms, other_caller),
                               limited.use(cheap_function, 14ms, other_caller)}) ==
         std::vector{dearest_function});
+}
+
+TEST_CASE("a paused function is said to cost all processes too much that it did") {
+    LimitedFunctions limited;
+    constexpr ProcessKey third{3, 30};
+    std::vector<DearFunctions::Dear> dear;
+    while (dear.empty()) {
+        limited.now += 1s;
+        dear = limited.functions.look(
+            limited.now,
+            {limited.use(dearest_function, 90ms), limited.use(dearest_function, 90ms, other_caller),
+             limited.use(dearest_function, 1ms, third)});
+    }
+    REQUIRE(dear.size() == 1);
+    CHECK(dear.front().processes == std::vector{dear_process, other_caller});
+}
+
+TEST_CASE("functions that cost next to nothing each are paused if together they cost too much") {
+    LimitedFunctions limited;
+    std::vector<DearFunctions::Use> uses;
+    for (std::uint64_t i = 0; i < 40; i++) {
+        uses.push_back(limited.use({{.inode = 7}, i}, 1'450us));  // 2.9 ms, of 30
+    }
+    const auto paused = limited.look_for(60, uses);
+    CHECK(paused.size() == 30);  // the others cost 29 ms
 }
 
 TEST_CASE("a function that costs next to nothing is not paused for others that have to be seen") {

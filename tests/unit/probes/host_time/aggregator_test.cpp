@@ -101,6 +101,27 @@ TEST_CASE("the rest of a phase's time is spent running, and all cells are the wa
     CHECK(bench.all() == 1000);
 }
 
+TEST_CASE("launches that were not observed take as long as the others") {
+    Bench bench;
+    double unseen = 0;
+    bench.aggregator.estimate_launches([&](std::uint32_t tgid) { return tgid == 7 ? unseen : 0; });
+    auto one = thread(1, 1000);
+    one.times.call_ns[HOST_launch] = 100;
+    bench.aggregator.on_reading(reading({one}));
+    CHECK(bench.cell("launch", "running") == 100);
+    CHECK(bench.cell("host", "running") == 900);
+    one.times.wall_ns = 2000;
+    unseen = 3;
+    bench.aggregator.on_reading(reading({one}));
+    CHECK(bench.cell("launch", "running") == 400);
+    CHECK(bench.cell("host", "running") == 1600);
+    one.times.wall_ns = 2100;
+    unseen = 90;  // no more than there is time
+    bench.aggregator.on_reading(reading({one}));
+    CHECK(bench.cell("launch", "running") == 500);
+    CHECK(bench.all() == 2100);
+}
+
 TEST_CASE("what is reported of launching threads never falls") {
     Bench bench;
     auto one = thread(1, 1000);
