@@ -10,8 +10,9 @@
 
 #include "bpf/mappings.h"
 
-#define VM_EXEC	      0x4
-#define PF_FORKNOEXEC 0x40
+#define VM_EXEC		      0x4
+#define PF_FORKNOEXEC	      0x40
+#define OVERLAYFS_SUPER_MAGIC 0x794c7630
 
 /* List only this process; 0: all of them. Kernels before 6.1 always list all. */
 volatile int only_tgid = 0;
@@ -73,13 +74,27 @@ static __always_inline bool has_room(struct bpf_iter_meta *meta, struct task_str
 	return listed++ < MAPPINGS_OF_PROCESS;
 }
 
+/* On overlayfs, a process maps the lower or upper file, but has executed the overlay's, whose inode
+ * is another. There, the program's mapping is the one where its code begins. */
+static __always_inline bool is_program(struct mm_struct *mm, struct vm_area_struct *vma,
+				       struct file *file)
+{
+	struct file *exe = mm ? mm->exe_file : NULL;
+
+	if (!exe)
+		return false;
+	if (exe->f_inode->i_sb->s_magic != OVERLAYFS_SUPER_MAGIC)
+		return exe->f_inode == file->f_inode;
+	return vma->vm_start <= mm->start_code && mm->start_code < vma->vm_end;
+}
+
 SEC("iter/task_vma")
 int mapping_list(struct bpf_iter__task_vma *context)
 {
 	struct task_struct *task = context->task;
 	struct vm_area_struct *vma = context->vma;
 	struct mapping_record *record;
-	struct file *file, *exe;
+	struct file *file;
 	__u32 zero = 0;
 
 	if (!task || !vma || (only_tgid && task->tgid != only_tgid))
@@ -104,8 +119,7 @@ int mapping_list(struct bpf_iter__task_vma *context)
 	record->generation = file->f_inode->i_generation;
 	record->tgid = task->tgid;
 	record->tid = task->pid;
-	exe = task->mm ? task->mm->exe_file : NULL;
-	record->is_program = exe && exe->f_inode == file->f_inode;
+	record->is_program = is_program(task->mm, vma, file);
 	record->file_system = file->f_inode->i_sb->s_magic;
 	record->bytes = file->f_inode->i_size;
 	record->modified_ns = modified_ns(file->f_inode);
