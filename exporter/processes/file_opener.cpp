@@ -28,6 +28,8 @@ constexpr std::ptrdiff_t max_stuck_of_user = 8;
 constexpr std::chrono::seconds left_alone{5};
 // The longest time for one file, even if its child makes progress.
 constexpr std::chrono::seconds longest{30};
+// For a child to be ready, on a busy machine.
+constexpr std::chrono::seconds longest_start{5};
 
 // From linux/magic.h, and from the file systems that are not in it.
 constexpr std::array<std::uint32_t, 16> local = {
@@ -149,9 +151,9 @@ std::optional<Result<>> FileOpener::begin(Opening &opening) {
         return std::nullopt;
     }
     if (idle_.empty()) {
-        auto reader = ForeignReader::start();
+        auto reader = ForeignReader::start(longest_start);
         if (!reader) {
-            return tl::unexpected(reader.error());
+            return fail(reader.error().message, EAGAIN);
         }
         idle_.push_back(std::move(*reader));
     }

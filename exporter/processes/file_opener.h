@@ -78,8 +78,9 @@ public:
     explicit FileOpener(ebpf::MappingList &mappings) : mappings_(&mappings) {}
 
     // Exactly the mapped file, or a failure: ENOENT or ESRCH if the process or the mapping is gone,
-    // EAGAIN if a process has a lease on the file, ETIMEDOUT if it does not answer. Empty: not
-    // finished, call it again. After a result, the Opening cannot be used again.
+    // EAGAIN if a process has a lease on the file or no child can be started, ETIMEDOUT if it does
+    // not answer. Empty: not finished, call it again. After a result, the Opening cannot be used
+    // again.
     [[nodiscard]] std::optional<Result<MappedFile>> advance(Opening &opening,
                                                             std::chrono::milliseconds patience);
     // Opens the file in one call. `path` as MappingReader::path_of() returns it. ETIMEDOUT, too:

@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "exporter/system/descriptor_message.h"
@@ -24,6 +25,20 @@ namespace gpusnoop {
 namespace {
 
 constexpr std::byte a_byte{};
+
+bool becomes_readable(int socket, std::chrono::milliseconds most) {
+    const auto until = std::chrono::steady_clock::now() + most;
+    pollfd readable{socket, POLLIN, 0};
+    for (;;) {
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+        const int ready =
+            ::poll(&readable, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+        if (ready >= 0 || errno != EINTR) {
+            return ready > 0;
+        }
+    }
+}
 
 // The process that forks the children. There is one for this process.
 class ForkingProcess {
@@ -37,10 +52,10 @@ public:
     ForkingProcess(const ForkingProcess &) = delete;
     ForkingProcess &operator=(const ForkingProcess &) = delete;
     // Returns when the process and its children are gone, so that none of them outlives this
-    // process; a child that gets stuck does, though.
+    // process. One that is stuck does: it does not delay the end.
     ~ForkingProcess() {
         if (std::exchange(socket_, Fd())) {
-            ::waitpid(pid_, nullptr, 0);
+            reap();
         }
     }
 
@@ -51,7 +66,10 @@ public:
 
     // The child gets both descriptors. If this process was killed, another one is started first.
     Result<Child> fork_child(const Fd &memory, const Fd &socket, std::chrono::milliseconds most) {
-        const std::lock_guard lock(mutex_);
+        const std::unique_lock lock(mutex_, most);
+        if (!lock) {
+            return fail("the process that starts readers does not answer", ETIMEDOUT);
+        }
         if (socket_) {
             if (auto child = ask(memory, socket, most); child || child.error().code != EPIPE) {
                 return child;
@@ -96,8 +114,7 @@ private:
                           std::array{memory.get(), socket.get()})) {
             return fail("the process that starts readers has ended", EPIPE);
         }
-        pollfd readable{socket_.get(), POLLIN, 0};
-        if (::poll(&readable, 1, static_cast<int>(most.count())) == 0) {
+        if (!becomes_readable(socket_.get(), most)) {
             // Its answer must not be taken for the next one's.
             stop();
             return fail("the process that starts readers does not answer", ETIMEDOUT);
@@ -120,10 +137,18 @@ private:
     void stop() {
         socket_ = Fd();
         ::kill(pid_, SIGKILL);
-        ::waitpid(pid_, nullptr, 0);
+        reap();
     }
 
-    std::mutex mutex_;
+    // Not for long: while a process keeps its mappings locked, one that forks can neither go on nor
+    // be killed.
+    void reap() const {
+        for (int i = 0; i < 100 && ::waitpid(pid_, nullptr, WNOHANG) == 0; i++) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+    }
+
+    std::timed_mutex mutex_;
     Fd socket_;
     pid_t pid_ = -1;
 };
@@ -265,19 +290,8 @@ Result<> ForeignReader::read_on() {
 }
 
 std::optional<ForeignReader::Answer> ForeignReader::wait(std::chrono::milliseconds most) {
-    const auto until = std::chrono::steady_clock::now() + most;
-    pollfd readable{socket_.get(), POLLIN, 0};
-    for (;;) {
-        const auto left =
-            std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-        const int ready =
-            ::poll(&readable, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
-        if (ready > 0) {
-            break;
-        }
-        if (ready == 0 || errno != EINTR) {
-            return std::nullopt;
-        }
+    if (!becomes_readable(socket_.get(), most)) {
+        return std::nullopt;
     }
     Answer answer{};
     std::byte byte{};

@@ -19,7 +19,9 @@
 #include <string>
 #include <vector>
 
+#include "bpf/mappings.h"
 #include "exporter/base/fd.h"
+#include "exporter/processes/proc.h"
 #include "tests/e2e/child.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
@@ -180,6 +182,25 @@ TEST_CASE("new libraries are attached to while many are being let go, and the en
     WARN("ended after " << end.count() << " s");
     CHECK(end < soon);
     eventually("all to be detached", [&] { return left_of(links) == 0; });
+}
+
+TEST_CASE("an exporter ends without the process that starts its readers if that is stuck",
+          "[e2e]") {
+    require_bpf();
+    Exporter exporter;
+    const auto pid = static_cast<std::uint32_t>(exporter.process().pid());
+    pid_t starter = 0;
+    for (const std::uint32_t other : gpusnoop::processes::all_processes()) {
+        if (gpusnoop::processes::parent_of(other) == pid &&
+            gpusnoop::processes::name_of(other) == FOREIGN_READER) {
+            starter = static_cast<pid_t>(other);
+        }
+    }
+    REQUIRE(starter != 0);
+    REQUIRE(::kill(starter, SIGSTOP) == 0);
+    exporter.process().signal(SIGTERM);
+    CHECK(exporter.process().wait() == 0);
+    ::kill(starter, SIGKILL);
 }
 
 TEST_CASE("an exporter that uses many libraries ends soon", "[e2e]") {
