@@ -1,5 +1,5 @@
-// What has happened last, for the page at /: reports of the driver, calls that found no memory, and
-// ends of processes. Their words link to the runbooks of the alerts that fire on them.
+// What has happened last, for the page at /: reports of the driver, programs that ran out of
+// memory, and ends of processes. Their words link to the runbooks of the alerts that fire on them.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -88,21 +88,16 @@ void add(const probes::EndOverview &end, Events &events) {
                                      : dim("what it held is not known")});
 }
 
-void add(const probes::ProcessOverview &process, std::chrono::nanoseconds to_realtime,
-         Events &events) {
-    std::string gpus;
-    for (const std::string &gpu : process.gpus) {
-        gpus += (gpus.empty() ? "" : ", ") + text_html(gpu);
-    }
-    events.push_back({.at = process.calls.last_out_of_memory + to_realtime,
-                      .rank = Rank::bad,
-                      .what = runbook_html("GpusnoopCudaOutOfMemory", bad("out of GPU memory")),
-                      .gpu = gpus,
-                      .process = process_html(process.names, process.pid),
-                      .details = "The last of " +
-                                 counted(process.calls.out_of_memory, "call", "calls") +
-                                 " that found no memory. It holds " +
-                                 bytes_text(process.outstanding.bytes) + "."});
+void add(const probes::OutOfMemoryEventOverview &event, Events &events) {
+    events.push_back(
+        {.at = event.at,
+         .rank = Rank::bad,
+         .what = runbook_html("GpusnoopCudaOutOfMemory", bad("out of GPU memory")),
+         .gpu = text_html(event.gpu),
+         .process = process_html(event.names, event.pid),
+         .details = counted(event.count, "call was", "calls were") + " refused" +
+                    (event.requested ? ", the last one " + bytes_text(*event.requested) : "") +
+                    ". <a href=\"#out-of-memory\">Who holds the memory</a>"});
 }
 
 // All that the overview has.
@@ -119,11 +114,9 @@ Events events_of(const Facts &facts) {
             add(end, events);
         }
     }
-    if (overview.memory) {
-        for (const probes::ProcessOverview &process : overview.memory->processes) {
-            if (process.calls.out_of_memory > 0) {
-                add(process, facts.to_realtime, events);
-            }
+    if (overview.out_of_memory) {
+        for (const probes::OutOfMemoryEventOverview &event : overview.out_of_memory->last) {
+            add(event, events);
         }
     }
     return events;
@@ -176,12 +169,16 @@ std::string events_section(const Facts &facts) {
     if (overview.xids) {
         all += overview.xids->count - overview.xids->last.size();
     }
+    if (overview.out_of_memory) {
+        all += overview.out_of_memory->count - overview.out_of_memory->last.size();
+    }
     if (overview.ends) {
         all += overview.ends->count - overview.ends->last.size();
     }
     return heading(events_list) +
            list.html(all,
-                     ": see <a href=\"./api/v1/xids\">reports of the driver</a> and "
+                     ": see <a href=\"./api/v1/xids\">reports of the driver</a>, "
+                     "<a href=\"./api/v1/out_of_memory\">refusals of memory</a> and "
                      "<a href=\"./api/v1/exits\">ends</a>") +
            about_events(facts);
 }

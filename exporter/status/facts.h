@@ -45,8 +45,7 @@ struct Facts {
     std::string node;
     std::string version;
     std::string revision;
-    std::chrono::nanoseconds now{};          // CLOCK_REALTIME
-    std::chrono::nanoseconds to_realtime{};  // what CLOCK_REALTIME is ahead of CLOCK_MONOTONIC
+    std::chrono::nanoseconds now{};  // CLOCK_REALTIME
     double uptime_seconds = 0;
     std::string config_file;  // empty: the defaults
     metrics::LastReload last_reload;

@@ -44,7 +44,7 @@ inline constexpr ListKind in_flight_list{
     .id = "in-flight",
     .title = "Calls in flight",
     .max_rows = 10,
-    .max_bytes = 8'000,
+    .max_bytes = 7'500,
     .columns = {{{"Function"}, {"For", true}, {"Process"}, {"Thread"}, {"GPU"}, {"Where"}}}};
 inline constexpr ListKind gpus_list{.id = "gpus",
                                     .title = "GPUs",
@@ -57,6 +57,17 @@ inline constexpr ListKind events_list{
     .max_rows = 12,
     .max_bytes = 5'000,
     .columns = {{{"Time (UTC)"}, {"Event"}, {"GPU"}, {"Process"}, {"Details"}}}};
+inline constexpr ListKind out_of_memory_list{.id = "out-of-memory",
+                                             .title = "Out of memory",
+                                             .max_rows = 8,
+                                             .max_bytes = 3'500,
+                                             .columns = {{{"Time (UTC)"},
+                                                          {"Refused", true},
+                                                          {"Asked for", true},
+                                                          {"GPU"},
+                                                          {"Process"},
+                                                          {"Verdict"},
+                                                          {"Who holds the memory"}}}};
 inline constexpr ListKind probes_list{.id = "probes",
                                       .title = "Probes",
                                       .max_rows = 32,
@@ -89,9 +100,9 @@ inline constexpr ListKind libraries_list{
     .max_bytes = 3'500,
     .columns = {{{"File"}, {"Processes", true}, {"State"}, {"Build id"}}}};
 
-inline constexpr std::array all_lists = {&processes_list,  &in_flight_list, &gpus_list,
-                                         &events_list,     &probes_list,    &allocations_list,
-                                         &slow_calls_list, &libraries_list};
+inline constexpr std::array all_lists = {&processes_list,   &in_flight_list,     &gpus_list,
+                                         &events_list,      &out_of_memory_list, &probes_list,
+                                         &allocations_list, &slow_calls_list,    &libraries_list};
 
 // The page is read over slow lines, on phones.
 inline constexpr std::size_t max_page_bytes = 60'000;

@@ -18,9 +18,6 @@ namespace gpusnoop::status {
 // In the place of what the probe would show.
 [[nodiscard]] std::string not_known(const Facts &facts, std::string_view probe);
 
-// In the place of what the probe would show.
-[[nodiscard]] std::string not_known(const Facts &facts, std::string_view probe);
-
 // Each has its heading, and a sentence if it has no items.
 [[nodiscard]] std::string processes_section(const Facts &facts);
 [[nodiscard]] std::string in_flight_section(const Facts &facts);

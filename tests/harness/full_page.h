@@ -15,6 +15,12 @@
 
 namespace harness {
 
+// The part of the page below the heading of this id.
+inline std::string section_of(const std::string &html, const std::string &id) {
+    const std::size_t at = html.find("<h2 id=\"" + id + "\">");
+    return at == std::string::npos ? "" : html.substr(at, html.find("<h2", at + 1) - at);
+}
+
 namespace full_page {
 
 inline constexpr std::chrono::nanoseconds now{1'772'357'400'123'456'789};  // 2026-03-01 09:30
@@ -35,10 +41,7 @@ inline gpusnoop::probes::ProcessOverview process(std::size_t number) {
             .exe = "/opt/conda/envs/training-2026.02/bin/python3.11",
             .gpus = {std::to_string(number % 8)},
             .outstanding = {(20 - number) << 32U, 123'456},
-            .calls = {.launches = 9'000,
-                      .errors = 12,
-                      .out_of_memory = 2,
-                      .last_out_of_memory = std::chrono::seconds(100)},
+            .calls = {.launches = 9'000, .errors = 12, .out_of_memory = 2},
             .limit =
                 "In the last 75 s: The host's own work is the limit: the launching thread ran "
                 "outside of CUDA calls 62 % of the time. The host kept the GPU or a stream "
@@ -116,6 +119,21 @@ inline void add_events(gpusnoop::probes::Overview &overview) {
     xid.text = "pid=4000001, name=python3, GPU has fallen off the bus.";
     xids.last.assign(gpusnoop::probes::max_overview_xids, xid);
     xids.count = 40;
+    auto &refusals = overview.out_of_memory.emplace();
+    gpusnoop::probes::OutOfMemoryEventOverview refusal;
+    refusal.at = now - std::chrono::minutes(1);
+    refusal.count = 17;
+    refusal.pid = 4'000'001;
+    refusal.names = names(1);
+    refusal.gpu = "3";
+    refusal.requested = std::uint64_t{2} << 30U;
+    refusal.verdict = "neighbor";
+    refusal.sentence =
+        "python3 asked for 2.00 GiB on GPU 3, of which 0.40 GiB were free. python3 "
+        "pretrain_language_model_2.py (pid 4000002) holds 61.0 GiB, python3 "
+        "pretrain_language_model_1.py itself 17.8 GiB.";
+    refusals.last.assign(gpusnoop::probes::max_overview_out_of_memory, refusal);
+    refusals.count = 20;
     auto &ends = overview.ends.emplace();
     gpusnoop::probes::EndOverview end;
     end.at = now - std::chrono::minutes(11);
@@ -169,7 +187,6 @@ inline gpusnoop::status::Facts full_page_facts() {
     facts.version = "1.2.3";
     facts.revision = "0123456789ab";
     facts.now = full_page::now;
-    facts.to_realtime = full_page::now - std::chrono::seconds(160);
     facts.uptime_seconds = 7'500;
     facts.config_file = "/etc/gpusnoop_exporter/config.yaml";
     facts.last_reload = {.successful = false,

@@ -1,7 +1,6 @@
 #include "exporter/probes/cuda/errors.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -84,9 +83,6 @@ void CudaErrors::count(Process &process, const cuda_record &head) {
     counts.errors++;
     if (head.result == out_of_memory) {
         counts.out_of_memory++;
-        counts.last_out_of_memory =
-            std::max(counts.last_out_of_memory,
-                     std::chrono::nanoseconds(static_cast<std::int64_t>(head.ended_ns)));
     }
 }
 

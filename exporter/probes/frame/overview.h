@@ -34,8 +34,7 @@ inline constexpr std::size_t max_limit_bytes = 320;
 struct CallCounts {
     std::uint64_t launches = 0;  // kernels, also by graphs
     std::uint64_t errors = 0;
-    std::uint64_t out_of_memory = 0;                // of these
-    std::chrono::nanoseconds last_out_of_memory{};  // CLOCK_MONOTONIC
+    std::uint64_t out_of_memory = 0;  // of these
 };
 
 // Texts in these are valid UTF-8 and not long.

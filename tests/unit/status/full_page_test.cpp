@@ -22,22 +22,17 @@ using namespace gpusnoop;
 using namespace gpusnoop::status;
 using Catch::Matchers::ContainsSubstring;
 using harness::count;
+using harness::section_of;
 
 namespace {
 
-// The part below the heading of this id.
-std::string section(const std::string &html, const std::string &id) {
-    const std::size_t at = html.find("<h2 id=\"" + id + "\">");
-    return at == std::string::npos ? "" : html.substr(at, html.find("<h2", at + 1) - at);
-}
-
 // How many rows a list shows, and how many it says that there are besides.
 std::size_t shown(const std::string &html, const ListKind &list) {
-    return count(section(html, std::string(list.id)), "<tr><th>");
+    return count(section_of(html, std::string(list.id)), "<tr><th>");
 }
 
 std::size_t left_out(const std::string &html, const ListKind &list) {
-    const std::string part = section(html, std::string(list.id));
+    const std::string part = section_of(html, std::string(list.id));
     std::smatch found;
     return std::regex_search(part, found, std::regex("<p>And ([0-9,]+) more"))
                ? std::stoul(std::regex_replace(found[1].str(), std::regex(","), ""))
@@ -76,16 +71,16 @@ TEST_CASE("what a list of the page leaves out is counted, and is not the worst")
     CHECK(shown(html, allocations_list) + left_out(html, allocations_list) == 5'000);
     CHECK(shown(html, slow_calls_list) + left_out(html, slow_calls_list) == 100);
     CHECK(shown(html, libraries_list) + left_out(html, libraries_list) == 100);
-    // And 20 processes that have found no memory.
     CHECK(shown(html, events_list) + left_out(html, events_list) == 40 + 100 + 20);
+    CHECK(shown(html, out_of_memory_list) + left_out(html, out_of_memory_list) == 20);
     // The process that hangs holds the least.
-    const std::string processes = section(html, "processes");
+    const std::string processes = section_of(html, "processes");
     CHECK(processes.find("pid 4000019") < processes.find("pid 4000000"));
     CHECK_THAT(html, ContainsSubstring("<b class=\"bad\">Hangs:</b> python3 "
                                        "pretrain_language_model_19.py <small>pid 4000019"));
     // The fullest GPU.
     all.overview.memory->gpus.at(60).bytes++;
-    const std::string gpus = section(page(all), "gpus");
+    const std::string gpus = section_of(page(all), "gpus");
     CHECK(gpus.find("<tr><th>60<") != std::string::npos);
     CHECK(gpus.find("<tr><th>60<") < gpus.find("<tr><th>0<"));
     // Ends that were asked for come after others, however new they are.
@@ -96,13 +91,13 @@ TEST_CASE("what a list of the page leaves out is counted, and is not the worst")
         end.cause = "0";
         end.is_bad = false;
     }
-    CHECK_THAT(section(page(all), "events"), ContainsSubstring("Xid 79"));
-    CHECK_THAT(section(page(all), "events"), !ContainsSubstring("exited with code 0"));
+    CHECK_THAT(section_of(page(all), "events"), ContainsSubstring("Xid 79"));
+    CHECK_THAT(section_of(page(all), "events"), !ContainsSubstring("exited with code 0"));
 }
 
 TEST_CASE("the runbooks that events of the page link to are there") {
     Facts all = harness::full_page_facts();
-    all.overview.memory->processes.resize(1);
+    all.overview.out_of_memory->last.resize(1);
     all.overview.ends->last.resize(1);
     auto &xids = all.overview.xids->last;
     xids.resize(4);

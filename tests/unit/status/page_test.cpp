@@ -14,12 +14,14 @@
 #include "exporter/status/assets.h"
 #include "exporter/status/parts.h"
 #include "tests/harness/counting.h"
+#include "tests/harness/full_page.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::status;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::EndsWith;
 using harness::count;
+using harness::section_of;
 
 namespace {
 
@@ -75,13 +77,20 @@ Facts facts() {
                                 .exe = "/usr/bin/python3.11",
                                 .gpus = {"0", "3"},
                                 .outstanding = {8'589'938'688, 3},
-                                .calls = {.launches = 9'000,
-                                          .errors = 12,
-                                          .out_of_memory = 2,
-                                          .last_out_of_memory = std::chrono::seconds(100)},
+                                .calls = {.launches = 9'000, .errors = 12, .out_of_memory = 2},
                                 .limit = "In the last 75 s: the GPU < the host.",
                                 .verdict = "cuda_calls"});
-    facts.to_realtime = some_time - std::chrono::seconds(160);
+    auto &refusals = facts.overview.out_of_memory.emplace();
+    refusals.count = 1;
+    probes::OutOfMemoryEventOverview &refusal = refusals.last.emplace_back();
+    refusal.at = some_time - std::chrono::seconds(60);
+    refusal.count = 2;
+    refusal.pid = 41'230;
+    refusal.names.comm = "train.py";
+    refusal.gpu = "3";
+    refusal.requested = 2'147'483'648;
+    refusal.verdict = "neighbor";
+    refusal.sentence = "eval.py holds 61.0 GiB";
     facts.past.push_back(
         {.held = {1'073'741'824, 4'294'967'296, 8'589'938'688}, .launches_per_second = 150.25});
     memory.gpus.push_back({.gpu = "0",
@@ -205,9 +214,10 @@ TEST_CASE("the page has what a person looks for first") {
           "2026-03-01 09:29:30Z30s ago|killed by SIGSEGV||eval.py pid 40000|It held 1.00 GiB on "
           "GPUs.");
     CHECK(row(html, "<time>2026-03-01 09:29:00Z") ==
-          "2026-03-01 09:29:00Z1m 0s ago|out of GPU memory|0, 3|python3 train.py pid 41230of "
-          "alice, Slurm job 4711, container 4be1c9aa77d0|The last of 2 calls that found no "
-          "memory. It holds 8.00 GiB.");
+          "2026-03-01 09:29:00Z1m 0s ago|out of GPU memory|3|train.py pid 41230|2 calls were "
+          "refused, the last one 2.00 GiB. Who holds the memory");
+    CHECK(row(section_of(html, "out-of-memory"), "<time>2026-03-01 09:29:00Z") ==
+          "2026-03-01 09:29:00Z|2|2.00 GiB|3|train.py pid 41230|neighbor|eval.py holds 61.0 GiB");
     CHECK_THAT(html, ContainsSubstring("<p>1 process holds 8.00 GiB in 3 allocations.</p>"));
     CHECK(row(html, "<code>leak_big") ==
           "leak_big &lt; train_step &lt; main|8.00 GiB|2|train.py pid 41230");
@@ -397,11 +407,11 @@ TEST_CASE("the page reloads only if it is asked to") {
 
 TEST_CASE("every table of the page can be told from the others and read aloud") {
     const std::string html = page(facts());
-    CHECK(count(html, "<table") == 8);
-    CHECK(count(html, "<thead>") == 8);
+    CHECK(count(html, "<table") == 9);
+    CHECK(count(html, "<thead>") == 9);
     CHECK(count(html, "<th>") == count(html, "<tr><th>"));  // others have a scope
     for (const std::string id : {"in-flight", "probes", "processes", "gpus", "events",
-                                 "allocations", "slow-calls", "libraries"}) {
+                                 "out-of-memory", "allocations", "slow-calls", "libraries"}) {
         CHECK(count(html, "<h2 id=\"" + id + "\">") == 1);
         CHECK(count(html, "aria-labelledby=\"" + id + "\" tabindex=\"0\"") == 1);
     }
