@@ -110,12 +110,14 @@ static __always_inline void finish_device(struct thread *thread, const struct ca
 	case CUDA_CREATE_CONTEXT:
 		learn_context(thread, call, false);
 		break;
-	case CUDA_MAKE_POOL:
 	case CUDA_GET_POOL:
 		learn_pool(thread, call);
 		break;
 	case CUDA_DESTROY_POOL:
 		forget_pool(thread, call);
+		break;
+	case CUDA_MAKE_STREAM:
+		learn_stream(thread, call);
 		break;
 	case CUDA_PRIMARY_CONTEXT:
 		learn_context(thread, call, true);

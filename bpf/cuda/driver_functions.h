@@ -18,15 +18,19 @@
 	  ADDRESS(1) | BYTES(2) | SOURCE(3) | STREAM(4))                                           \
 	F(cuMemAllocFromPoolAsync_ptsz, cuMemAllocFromPoolAsync, ALLOCATE_FROM_POOL, MEMORY_async, \
 	  ADDRESS(1) | BYTES(2) | SOURCE(3) | STREAM(4))                                           \
-	F(cuMemPoolCreate, cuMemPoolCreate, MAKE_POOL, 0, ADDRESS(1) | SOURCE(2))                  \
-	F(cuMemPoolDestroy, cuMemPoolDestroy, DESTROY_POOL, 0, ADDRESS(1))                         \
-	F(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, GET_POOL, 0,                       \
+	F(cuMemPoolCreate, cuMemPoolCreate, GET_POOL, CUDA_POOL_OF_PROPERTIES,                     \
 	  ADDRESS(1) | SOURCE(2))                                                                  \
-	F(cuDeviceGetMemPool, cuDeviceGetMemPool, GET_POOL, 0, ADDRESS(1) | SOURCE(2))             \
+	F(cuMemPoolDestroy, cuMemPoolDestroy, DESTROY_POOL, 0, ADDRESS(1))                         \
+	F(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, GET_POOL, CUDA_POOL_OF_DEVICE,     \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cuDeviceGetMemPool, cuDeviceGetMemPool, GET_POOL, CUDA_POOL_OF_DEVICE,                   \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
 	F(cuMemGetDefaultMemPool, cuMemGetDefaultMemPool, GET_POOL, CUDA_POOL_OF_LOCATION,         \
 	  ADDRESS(1) | SOURCE(2))                                                                  \
 	F(cuMemGetMemPool, cuMemGetMemPool, GET_POOL, CUDA_POOL_OF_LOCATION,                       \
 	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cuStreamCreate, cuStreamCreate, MAKE_STREAM, 0, ADDRESS(1))                              \
+	F(cuStreamCreateWithPriority, cuStreamCreateWithPriority, MAKE_STREAM, 0, ADDRESS(1))      \
 	F(cuMemCreate, cuMemCreate, ALLOCATE_AT, MEMORY_vmm, ADDRESS(1) | BYTES(2) | SOURCE(3))    \
 	F(cuMemHostRegister, cuMemHostRegister, ALLOCATE, MEMORY_pinned_host,                      \
 	  SOURCE(1) | BYTES(2))                                                                    \
@@ -44,6 +48,7 @@
 	  ADDRESS(1))                                                                              \
 	F(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, HANDLE, MEMORY_vmm,      \
 	  ADDRESS(1))                                                                              \
+	F(cuMulticastCreate, cuMulticastCreate, HANDLE, MEMORY_vmm, ADDRESS(1))                    \
 	F(cuMemcpy, cuMemcpy, COPY, COPY_DEFAULT, ADDRESS(1) | SOURCE(2) | BYTES(3))               \
 	F(cuMemcpy_ptds, cuMemcpy, COPY, COPY_DEFAULT, ADDRESS(1) | SOURCE(2) | BYTES(3))          \
 	F(cuMemcpyAsync, cuMemcpyAsync, COPY, COPY_DEFAULT,                                        \
@@ -90,8 +95,8 @@
 	  ADDRESS(1) | SOURCE(2) | BYTES(3) | COUNT(4) | STREAM(9) | ON_STACK | ASYNC)             \
 	F(cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync, COPY, CUDA_BATCH,                             \
 	  ADDRESS(1) | SOURCE(2) | BYTES(3) | COUNT(4) | STREAM(8) | ON_STACK | ASYNC)             \
-	F(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync, COPY,                                        \
-	  CUDA_BATCH_3D | CUDA_BATCH_FAIL_INDEX, ADDRESS(2) | COUNT(1) | STREAM(5) | ASYNC)        \
+	F(cuMemcpy3DBatchAsync, cuMemcpy3DBatchAsync, COPY, CUDA_BATCH_3D | CUDA_BATCH_FAIL_INDEX, \
+	  ADDRESS(2) | COUNT(1) | STREAM(5) | ASYNC)                                               \
 	F(cuMemcpy3DBatchAsync_v2, cuMemcpy3DBatchAsync, COPY, CUDA_BATCH_3D,                      \
 	  ADDRESS(2) | COUNT(1) | STREAM(4) | ASYNC)                                               \
 	F(cuMemcpyBatchAsync_ptsz, cuMemcpyBatchAsync, COPY, CUDA_BATCH | CUDA_BATCH_FAIL_INDEX,   \

@@ -11,7 +11,8 @@
  * record is sent. Positions count from 1, in the order of the C declaration; each operation's line
  * names the positions that it needs. */
 #define CUDA_OPERATIONS(OPERATION)                                                                 \
-	OPERATION(ALLOCATE, MEMORY) /* ADDRESS to put the address, or SOURCE: it; BYTES [x COUNT] */ \
+	OPERATION(ALLOCATE,                                                                        \
+		  MEMORY) /* ADDRESS to put the address, or SOURCE: it; BYTES [x COUNT] */         \
 	OPERATION(ALLOCATE_PITCHED, MEMORY) /* the same; BYTES: pointer to the chosen pitch */     \
 	OPERATION(ALLOCATE_3D, MEMORY)	    /* ADDRESS: cudaPitchedPtr *, cudaExtent by value */   \
 	OPERATION(ALLOCATE_AT, MEMORY)	    /* as ALLOCATE, SOURCE: properties with a location */  \
@@ -46,10 +47,10 @@
 	OPERATION(CREATE_CONTEXT,                                                                  \
 		  STATE) /* ADDRESS to put it, SOURCE: device. It becomes current. */              \
 	OPERATION(PRIMARY_CONTEXT, STATE) /* ADDRESS to put it, SOURCE: device */                  \
-	OPERATION(MAKE_POOL,                                                                       \
-		  STATE)	   /* ADDRESS to put a pool, SOURCE: properties with a location */ \
-	OPERATION(GET_POOL, STATE) /* ADDRESS to put a pool, SOURCE: its device, or a location */  \
+	OPERATION(GET_POOL,                                                                        \
+		  STATE) /* ADDRESS to put a pool, SOURCE: where it is: enum cuda_pool */          \
 	OPERATION(DESTROY_POOL, STATE) /* ADDRESS: pool */                                         \
+	OPERATION(MAKE_STREAM, STATE)  /* ADDRESS to put a stream of the current device */         \
 	OPERATION(GET_KERNEL, STATE)   /* ADDRESS to put a handle, SOURCE: what it stands for */   \
 	OPERATION(GET_FUNCTION, STATE) /* ADDRESS to put a handle, SOURCE: the kernel's name */    \
 	OPERATION(REGISTER, STATE)     /* 2: host function, 4: the kernel's name */                \
@@ -105,8 +106,12 @@ enum cuda_batch {
 };
 #define CUDA_IS_BATCH(cookie) (CUDA_COOKIE_VARIANT(cookie) >= CUDA_BATCH) /* of COPY */
 
-/* The variant of GET_POOL: the pool is of a location, not of a device. */
-enum { CUDA_POOL_OF_LOCATION = 1 };
+/* The variant of GET_POOL: what SOURCE is. */
+enum cuda_pool {
+	CUDA_POOL_OF_DEVICE,	 /* the number of a device */
+	CUDA_POOL_OF_LOCATION,	 /* a location */
+	CUDA_POOL_OF_PROPERTIES, /* properties with a location */
+};
 
 /* The variant of an operation on a node: how its parameters are given, at BYTES. */
 enum cuda_node_parameters {

@@ -191,7 +191,8 @@ static __always_inline void end_mapping_of(struct thread *thread,
 	drop_mapping(thread, call, thread->words[1]);
 }
 
-/* A handle from another process is no allocation of this one; its release is no free. */
+/* A handle from another process is no allocation of this one, and a multicast object has no memory
+ * of its own: their release is no free. */
 static __always_inline void finish_handle(struct thread *thread, const struct call *call)
 {
 	struct cuda_live *found;

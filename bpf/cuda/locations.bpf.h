@@ -21,6 +21,12 @@ struct location {
 	__u32 is_host;
 };
 
+struct stream_place {
+	__u64 context; /* 0: the device's primary one */
+	__s32 device;  /* as in struct location */
+	__u32 reserved;
+};
+
 /* The memory pools of programs. Newer entries replace the oldest: the device of an older pool is
  * then unknown. */
 struct {
@@ -29,6 +35,14 @@ struct {
 	__type(key, struct cuda_live_key);
 	__type(value, struct location);
 } cuda_pools SEC(".maps");
+
+/* The streams of programs. Newer entries replace the oldest. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct cuda_live_key);
+	__type(value, struct stream_place);
+} cuda_streams SEC(".maps");
 
 /* `place` is a CUmemLocation or cudaMemLocation: the type, then the device. Host memory belongs to
  * no device, so it counts for the one of the thread, as pinned memory does. */
@@ -62,14 +76,14 @@ static __always_inline void learn_pool(struct thread *thread, const struct call 
 	if (bpf_probe_read_user(&thread->key.address, sizeof(__u64),
 				(const void *)argument(call, CUDA_ADDRESS)))
 		return;
-	if (CUDA_COOKIE_OPERATION(call->function) == CUDA_MAKE_POOL ||
-	    CUDA_COOKIE_VARIANT(call->function) == CUDA_POOL_OF_LOCATION) {
-		__u64 place = argument(call, CUDA_SOURCE);
-
-		if (CUDA_COOKIE_OPERATION(call->function) == CUDA_MAKE_POOL)
-			place += LOCATION_OFFSET;
-		read_location(location, thread, place);
-	} else {
+	switch (CUDA_COOKIE_VARIANT(call->function)) {
+	case CUDA_POOL_OF_PROPERTIES:
+		read_location(location, thread, argument(call, CUDA_SOURCE) + LOCATION_OFFSET);
+		break;
+	case CUDA_POOL_OF_LOCATION:
+		read_location(location, thread, argument(call, CUDA_SOURCE));
+		break;
+	default:
 		location->device = argument(call, CUDA_SOURCE);
 		location->is_host = 0;
 	}
@@ -82,6 +96,40 @@ static __always_inline void forget_pool(struct thread *thread, const struct call
 	bpf_map_delete_elem(&cuda_pools, &thread->key);
 }
 
+static __always_inline void learn_stream(struct thread *thread, const struct call *call)
+{
+	struct stream_place *place = (struct stream_place *)thread->words;
+
+	set_key(thread, 0, CUDA_LIVE_PLACES);
+	if (bpf_probe_read_user(&thread->key.address, sizeof(__u64),
+				(const void *)argument(call, CUDA_ADDRESS)))
+		return;
+	place->context = thread->chosen.context;
+	place->device = thread->chosen.ordinal_plus_1 - 1;
+	place->reserved = 0;
+	bpf_map_update_elem(&cuda_streams, &thread->key, place, BPF_ANY);
+}
+
+/* 0 is the default stream, 1 the legacy one, 2 the thread's own: all are on the thread's device. */
+#define MAX_DEFAULT_STREAM 2
+
+/* Memory that a stream orders is on the stream's device, which need not be the thread's. A stream
+ * that was not seen being made is assumed to be on the thread's device. */
+static __always_inline void locate_by_stream(struct location *location, struct thread *thread,
+					     const struct call *call)
+{
+	struct stream_place *place;
+
+	if (argument(call, CUDA_STREAM) <= MAX_DEFAULT_STREAM || !argument(call, CUDA_BYTES))
+		return;
+	set_key(thread, argument(call, CUDA_STREAM), CUDA_LIVE_PLACES);
+	place = bpf_map_lookup_elem(&cuda_streams, &thread->key);
+	if (!place)
+		return;
+	location->device = place->device;
+	thread->live.context = place->context;
+}
+
 /* Of an allocation: where it is, into thread->live. */
 static __always_inline void locate(struct thread *thread, const struct call *call)
 {
@@ -90,7 +138,12 @@ static __always_inline void locate(struct thread *thread, const struct call *cal
 
 	location->device = thread->chosen.ordinal_plus_1 - 1;
 	location->is_host = 0;
+	thread->live.context = thread->chosen.context;
 	switch (CUDA_COOKIE_OPERATION(call->function)) {
+	case CUDA_ALLOCATE:
+		if (CUDA_COOKIE_SLOT(call->function, CUDA_STREAM))
+			locate_by_stream(location, thread, call);
+		break;
 	case CUDA_ALLOCATE_AT:
 		read_location(location, thread, argument(call, CUDA_SOURCE) + LOCATION_OFFSET);
 		break;

@@ -150,7 +150,6 @@ static __always_inline void finish_allocation(struct thread *thread, const struc
 		return;
 	}
 	thread->live.born_ns = thread->ended_ns;
-	thread->live.context = thread->chosen.context;
 	thread->live.caller = thread->caller;
 	thread->live.uses = CUDA_ONE_REFERENCE;
 	thread->live.stack = thread->stack;

@@ -37,7 +37,6 @@ static __always_inline __s32 device_of_call(const struct thread *thread, const s
 	case CUDA_CREATE_CONTEXT:
 	case CUDA_PRIMARY_CONTEXT:
 		return argument(call, CUDA_SOURCE);
-	case CUDA_MAKE_POOL:
 	case CUDA_GET_POOL:
 		return CUDA_DEVICE_UNKNOWN;
 	default:

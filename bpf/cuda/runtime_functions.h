@@ -19,17 +19,22 @@
 	  ADDRESS(1) | BYTES(2) | SOURCE(3) | STREAM(4))                                           \
 	F(cudaMallocFromPoolAsync_ptsz, cudaMallocFromPoolAsync, ALLOCATE_FROM_POOL, MEMORY_async, \
 	  ADDRESS(1) | BYTES(2) | SOURCE(3) | STREAM(4))                                           \
-	F(cudaMemPoolCreate, cudaMemPoolCreate, MAKE_POOL, 0, ADDRESS(1) | SOURCE(2))              \
-	F(cudaMemPoolDestroy, cudaMemPoolDestroy, DESTROY_POOL, 0, ADDRESS(1))                     \
-	F(cudaDeviceGetDefaultMemPool, cudaDeviceGetDefaultMemPool, GET_POOL, 0,                   \
+	F(cudaMemPoolCreate, cudaMemPoolCreate, GET_POOL, CUDA_POOL_OF_PROPERTIES,                 \
 	  ADDRESS(1) | SOURCE(2))                                                                  \
-	F(cudaDeviceGetMemPool, cudaDeviceGetMemPool, GET_POOL, 0, ADDRESS(1) | SOURCE(2))         \
+	F(cudaMemPoolDestroy, cudaMemPoolDestroy, DESTROY_POOL, 0, ADDRESS(1))                     \
+	F(cudaDeviceGetDefaultMemPool, cudaDeviceGetDefaultMemPool, GET_POOL, CUDA_POOL_OF_DEVICE, \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
+	F(cudaDeviceGetMemPool, cudaDeviceGetMemPool, GET_POOL, CUDA_POOL_OF_DEVICE,               \
+	  ADDRESS(1) | SOURCE(2))                                                                  \
 	F(cudaMemGetDefaultMemPool, cudaMemGetDefaultMemPool, GET_POOL, CUDA_POOL_OF_LOCATION,     \
 	  ADDRESS(1) | SOURCE(2))                                                                  \
 	F(cudaMemGetMemPool, cudaMemGetMemPool, GET_POOL, CUDA_POOL_OF_LOCATION,                   \
 	  ADDRESS(1) | SOURCE(2))                                                                  \
 	F(cudaHostRegister, cudaHostRegister, ALLOCATE, MEMORY_pinned_host, SOURCE(1) | BYTES(2))  \
 	F(cudaHostUnregister, cudaHostUnregister, FREE, MEMORY_pinned_host, ADDRESS(1))            \
+	F(cudaStreamCreate, cudaStreamCreate, MAKE_STREAM, 0, ADDRESS(1))                          \
+	F(cudaStreamCreateWithFlags, cudaStreamCreateWithFlags, MAKE_STREAM, 0, ADDRESS(1))        \
+	F(cudaStreamCreateWithPriority, cudaStreamCreateWithPriority, MAKE_STREAM, 0, ADDRESS(1))  \
 	F(cudaFree, cudaFree, FREE, MEMORY_device, ADDRESS(1))                                     \
 	F(cudaFreeHost, cudaFreeHost, FREE, MEMORY_pinned_host, ADDRESS(1))                        \
 	F(cudaFreeAsync, cudaFreeAsync, FREE, MEMORY_async, ADDRESS(1) | STREAM(2))                \

@@ -19,6 +19,7 @@ enum cuda_live_space {
 			       * entries among the mappings: from `context` to `caller`, of mappings
 			       * that were made before `born_ns` */
 	CUDA_LIVE_POOLS,      /* (another table) memory pool -> where its memory is */
+	CUDA_LIVE_PLACES,     /* (another table) stream -> the device that it is on */
 	CUDA_LIVE_ENDED,      /* (another table) 0 -> the process that ended */
 	CUDA_LIVE_LAUNCHED,   /* (another table) driver's handle -> the kernel that the runtime
 			       * launches by it */

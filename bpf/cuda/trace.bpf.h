@@ -164,10 +164,10 @@ static __always_inline void trace_other(struct cuda_trace_record *record,
 	case CUDA_GET_POOL:
 	case CUDA_PRIMARY_CONTEXT:
 	case CUDA_CREATE_CONTEXT:
-		if (CUDA_COOKIE_VARIANT(call->function) != CUDA_POOL_OF_LOCATION)
+		if (CUDA_COOKIE_VARIANT(call->function) == CUDA_POOL_OF_DEVICE)
 			record->memory.head.device = argument(call, CUDA_SOURCE);
 		/* fallthrough */
-	case CUDA_MAKE_POOL:
+	case CUDA_MAKE_STREAM:
 	case CUDA_HANDLE:
 		if (!thread->result)
 			trace_word(&record->memory.destination, &record->fields, TRACE_ADDRESS,

@@ -10,8 +10,6 @@
     STANDIN_GRAPH_RUNTIME_FUNCTIONS(X)     \
     X(__cudaPushCallConfiguration)         \
     X(__cudaPopCallConfiguration)          \
-    X(cudaStreamCreate)                    \
-    X(cudaStreamCreateWithFlags)           \
     X(cudaEventCreate)                     \
     X(cudaEventDestroy)                    \
     X(cudaGetDeviceCount)                  \
@@ -32,7 +30,6 @@
     X(cuDevicePrimaryCtxRelease_v2)       \
     X(cuCtxGetCurrent)                    \
     X(cuCtxGetDevice)                     \
-    X(cuStreamCreate)                     \
     X(cuEventCreate)                      \
     X(cuEventDestroy_v2)                  \
     X(cuMemAddressReserve)                \

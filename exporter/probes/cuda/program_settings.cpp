@@ -91,11 +91,11 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
     };
     const auto &maps = skeleton.maps;
     for (bpf_map *map :
-         {maps.cuda_lifecycle, maps.cuda_mem_events, maps.cuda_events, maps.cuda_account,
-          maps.cuda_threads, maps.cuda_procs, maps.cuda_filter, maps.cuda_live, maps.cuda_stacks,
-          maps.cuda_contexts, maps.cuda_pools, maps.cuda_registered, maps.cuda_ended,
-          maps.cuda_captures, maps.cuda_capturing, maps.cuda_sights, maps.cuda_detaches,
-          maps.cuda_runtimes, maps.cuda_launches}) {
+         {maps.cuda_lifecycle,  maps.cuda_mem_events, maps.cuda_events,   maps.cuda_account,
+          maps.cuda_threads,    maps.cuda_procs,      maps.cuda_filter,   maps.cuda_live,
+          maps.cuda_stacks,     maps.cuda_contexts,   maps.cuda_pools,    maps.cuda_streams,
+          maps.cuda_registered, maps.cuda_ended,      maps.cuda_captures, maps.cuda_capturing,
+          maps.cuda_sights,     maps.cuda_detaches,   maps.cuda_runtimes, maps.cuda_launches}) {
         pin(map);
     }
     if (skeleton.rodata->follow) {

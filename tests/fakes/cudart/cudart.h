@@ -70,8 +70,8 @@ STANDIN_RUNTIME_BOTH(cudaMemcpyBatchAsync, _ptsz, void **to, void **from, std::s
                      std::size_t count, standin::CopyAttributes *attributes, std::size_t *starts,
                      std::size_t attribute_count, std::size_t *failed, standin::Stream stream);
 STANDIN_RUNTIME_BOTH(cudaMemcpy3DBatchAsync, _ptsz, std::size_t count,
-                     standin::BatchedCopy3D *copies, std::size_t *failed,
-                     unsigned long long flags, standin::Stream stream);
+                     standin::BatchedCopy3D *copies, std::size_t *failed, unsigned long long flags,
+                     standin::Stream stream);
 #else
 STANDIN_RUNTIME_BOTH(cudaMemcpyBatchAsync, _ptsz, void *const *to, const void *const *from,
                      const std::size_t *bytes, std::size_t count,
@@ -131,6 +131,7 @@ int cudaDeviceSynchronize();
 int cudaDeviceReset();
 int cudaStreamCreate(standin::Stream *stream);
 int cudaStreamCreateWithFlags(standin::Stream *stream, unsigned flags);
+int cudaStreamCreateWithPriority(standin::Stream *stream, unsigned flags, int priority);
 STANDIN_RUNTIME_BOTH(cudaStreamSynchronize, _ptsz, standin::Stream stream);
 int cudaStreamDestroy(standin::Stream stream);
 int cudaEventCreate(standin::Event *event);

@@ -106,7 +106,7 @@ int new_stream(Stream *stream, unsigned flags) {
     if (stream == nullptr) {
         return kInvalidValue;
     }
-    create_stream(stream, flags != kNonBlockingStream);
+    create_stream(stream, flags != kNonBlockingStream, {current.device, current.id});
     return kSuccess;
 }
 
@@ -188,6 +188,8 @@ STANDIN_DEFINE(cuCtxSynchronize, (), synchronize(self, nullptr, [](const Current
                }))
 
 STANDIN_DEFINE(cuStreamCreate, (Stream * stream, unsigned flags),
+               call(self, [&](const Call &) { return new_stream(stream, flags); }))
+STANDIN_DEFINE(cuStreamCreateWithPriority, (Stream * stream, unsigned flags, int /*priority*/),
                call(self, [&](const Call &) { return new_stream(stream, flags); }))
 STANDIN_DEFINE(cuStreamDestroy_v2, (Stream stream), call(self, [&](const Call &) {
                    forget_stream(stream);

@@ -75,7 +75,7 @@ int pitched_call(Function self, DevicePointer *out, std::size_t *pitch, std::siz
     });
 }
 
-// Without a pool, from the current device's.
+// Without a pool, from that of the stream's device.
 int ordered_call(Function self, DevicePointer *out, std::size_t bytes,
                  std::optional<MemoryPool> pool, Stream stream) {
     return call(self, [&](const Call &open) -> int {
@@ -90,6 +90,7 @@ int ordered_call(Function self, DevicePointer *out, std::size_t bytes,
         if (!is_stream(stream)) {
             return kInvalidResourceHandle;
         }
+        const auto place = pool ? std::nullopt : place_of(stream);
         if (out != nullptr && bytes != 0) {
             if (const auto result = capture_allocation(open, stream, bytes, current.id, out)) {
                 return *result;
@@ -98,6 +99,10 @@ int ordered_call(Function self, DevicePointer *out, std::size_t bytes,
         if (*device == kHost) {
             return allocate_here(open, MemoryKind::pinned_host, out, bytes, current,
                                  current.device);
+        }
+        if (place) {
+            return allocate_here(open, MemoryKind::async, out, bytes,
+                                 {kSuccess, place->device, place->context}, place->device);
         }
         return allocate_here(open, MemoryKind::async, out, bytes, current, *device);
     });

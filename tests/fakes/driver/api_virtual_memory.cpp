@@ -119,5 +119,12 @@ STANDIN_DEFINE(cuMemImportFromShareableHandle, (MemoryHandle * handle, void *sha
                               ? kInvalidValue
                               : import_handle(handle, current_device());
                }))
+// No memory of this process, either.
+STANDIN_DEFINE(cuMulticastCreate, (MemoryHandle * handle, const void *properties),
+               initialized_call(self, [&](const Call &) -> int {
+                   return handle == nullptr || properties == nullptr
+                              ? kInvalidValue
+                              : import_handle(handle, current_device());
+               }))
 
 }  // extern "C"

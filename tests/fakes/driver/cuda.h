@@ -43,6 +43,7 @@ int cuCtxGetDevice(standin::Device *device);
 int cuCtxSynchronize();
 
 int cuStreamCreate(standin::Stream *stream, unsigned flags);
+int cuStreamCreateWithPriority(standin::Stream *stream, unsigned flags, int priority);
 int cuStreamDestroy_v2(standin::Stream stream);
 STANDIN_BOTH(cuStreamSynchronize, _ptsz, standin::Stream stream);
 STANDIN_BOTH(cuStreamQuery, _ptsz, standin::Stream stream);
@@ -96,6 +97,7 @@ int cuMemSetAccess(standin::DevicePointer address, std::size_t bytes,
 int cuMemRetainAllocationHandle(standin::MemoryHandle *handle, void *address);
 // The stand-in takes any `shared` for memory of another process.
 int cuMemImportFromShareableHandle(standin::MemoryHandle *handle, void *shared, int type);
+int cuMulticastCreate(standin::MemoryHandle *handle, const void *properties);
 
 STANDIN_BOTH(cuMemcpy, _ptds, standin::DevicePointer to, standin::DevicePointer from,
              std::size_t bytes);

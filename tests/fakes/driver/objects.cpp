@@ -41,6 +41,7 @@ struct Objects {
     std::mutex mutex;
     Handles streams;
     std::set<Stream> unblocking;  // of the streams
+    std::map<Stream, StreamPlace> places;
     std::map<MemoryPool, Device> pools;
     std::array<char, truth::kDevices> default_pools{};  // their addresses are the handles
     std::map<Module, Names> modules;                    // and what was asked of them
@@ -83,9 +84,10 @@ int find_name(void **out, Module module, const char *name) {
 
 }  // namespace
 
-void create_stream(Stream *stream, bool blocking) {
+void create_stream(Stream *stream, bool blocking, const StreamPlace &place) {
     const std::lock_guard lock(objects().mutex);
     *stream = objects().streams.add();
+    objects().places[*stream] = place;
     if (!blocking) {
         objects().unblocking.insert(*stream);
     }
@@ -94,7 +96,14 @@ void create_stream(Stream *stream, bool blocking) {
 int destroy_stream(Stream stream) {
     const std::lock_guard lock(objects().mutex);
     objects().unblocking.erase(stream);
+    objects().places.erase(stream);
     return objects().streams.remove(stream);
+}
+
+std::optional<StreamPlace> place_of(Stream stream) {
+    const std::lock_guard lock(objects().mutex);
+    const auto found = objects().places.find(stream);
+    return found == objects().places.end() ? std::nullopt : std::optional(found->second);
 }
 
 bool is_stream(Stream stream) {

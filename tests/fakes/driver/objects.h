@@ -5,13 +5,21 @@
 
 #include "cuda_types.h"
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
 namespace standin {
 
 // All of these return an error code where they return an int.
-void create_stream(Stream *stream, bool blocking);
+// Where the work of a stream runs: on a device, in the context of that number.
+struct StreamPlace {
+    Device device = 0;
+    std::uint64_t context = 0;
+};
+void create_stream(Stream *stream, bool blocking, const StreamPlace &place);
+// Nothing for the default streams, which are where the thread is.
+std::optional<StreamPlace> place_of(Stream stream);
 int destroy_stream(Stream stream);
 // The default streams are always there.
 bool is_stream(Stream stream);

@@ -68,14 +68,17 @@ truth::Memory &Everything::memory(MemoryKind kind, int device) {
     return tally_.memory[static_cast<std::size_t>(device)][static_cast<std::size_t>(kind)];
 }
 
-void Everything::note_allocation(MemoryKind kind, void *start, std::size_t bytes,
-                                 bool registered) {
-    truth::Memory &of = memory(kind);
+void Everything::note_allocation(MemoryKind kind, void *start, std::size_t bytes, bool registered) {
+    note_allocation(Live{start, bytes, kind, current(), registered});
+}
+
+void Everything::note_allocation(const Live &live) {
+    truth::Memory &of = memory(live.kind, live.where.device);
     ++of.allocations;
-    of.allocated_bytes += bytes;
+    of.allocated_bytes += live.bytes;
     ++of.outstanding_allocations;
-    of.outstanding_bytes += bytes;
-    live_.push_back({start, bytes, kind, current(), registered});
+    of.outstanding_bytes += live.bytes;
+    live_.push_back(live);
 }
 
 void Everything::note_free(const Live &live) {

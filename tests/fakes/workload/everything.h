@@ -109,6 +109,7 @@ public:
 
     void note_allocation(truth::MemoryKind kind, void *start, std::size_t bytes,
                          bool registered = false);
+    void note_allocation(const Live &live);
     void note_empty_allocation(truth::MemoryKind kind) { ++memory(kind).empty_allocations; }
     void note_empty_free() { ++tally_.empty_frees; }
     void note_free(const Live &live);

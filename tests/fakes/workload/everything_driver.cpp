@@ -1,7 +1,7 @@
 // The beginning, contexts, and what fails.
 
-#include "workload/everything_batches.h"
 #include "workload/everything_driver.h"
+#include "workload/everything_batches.h"
 
 #include <algorithm>
 #include <memory>
@@ -41,7 +41,8 @@ void begin(Everything &all, DriverState &state) {
             all.replace_current({});
         }
     }
-    all.make(DRIVER(cuStreamCreate), &state.stream, 0U);
+    // Of the first device.
+    all.make(DRIVER(cuStreamCreateWithPriority), &state.stream, 0U, 0);
     all.make(DRIVER(cuEventCreate), &state.start, 0U);
     all.make(DRIVER(cuEventCreate), &state.end, 0U);
     standin::Graph graph = nullptr;

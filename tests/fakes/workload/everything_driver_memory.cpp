@@ -20,6 +20,19 @@ void allocate(Everything &all, MemoryKind kind,
     }
 }
 
+// Of the stream's device.
+void allocate_on(Everything &all, standin::Stream stream,
+                 const Named<DevicePointer *, std::size_t, standin::Stream> &function) {
+    DevicePointer memory = 0;
+    const std::size_t bytes = all.random_bytes();
+    if (all.make(function, &memory, bytes, stream) == kSuccess) {
+        all.note_allocation({.start = reinterpret_cast<void *>(memory),
+                             .bytes = bytes,
+                             .kind = MemoryKind::async,
+                             .where = stream == nullptr ? all.current() : Everything::Where{}});
+    }
+}
+
 void allocate_rows(Everything &all) {
     DevicePointer memory = 0;
     std::size_t pitch = 0;
@@ -87,8 +100,8 @@ void add_driver_memory(Everything &all, const DriverState &state) {
     add([&] { allocate(all, pinned_host, DRIVER(cuMemHostAlloc), 0U); });
     add([&] { register_room(all, DRIVER(cuMemHostRegister)); });
     add([&] { register_room(all, DRIVER(cuMemHostRegister_v2)); });
-    add([&] { allocate(all, async, DRIVER(cuMemAllocAsync), any_stream(all, state)); });
-    add([&] { allocate(all, async, DRIVER(cuMemAllocAsync_ptsz), any_stream(all, state)); });
+    add([&] { allocate_on(all, any_stream(all, state), DRIVER(cuMemAllocAsync)); });
+    add([&] { allocate_on(all, any_stream(all, state), DRIVER(cuMemAllocAsync_ptsz)); });
     add([&] { allocate_from_pool(all, DRIVER(cuMemAllocFromPoolAsync), any_stream(all, state)); });
     add([&] {
         allocate_from_pool(all, DRIVER(cuMemAllocFromPoolAsync_ptsz), any_stream(all, state));

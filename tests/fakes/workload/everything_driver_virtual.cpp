@@ -105,12 +105,17 @@ void VirtualMemory::create() {
 }
 
 void VirtualMemory::import() {
-    standin::MemoryHandle number = 0;
-    if (handles_.size() < kMostHandles + 2 &&
-        all_.make(DRIVER(cuMemImportFromShareableHandle), &number, static_cast<void *>(&all_), 1) ==
-            kSuccess) {
-        handles_.push_back({number, kGranularity, MemoryKind::vmm, 0, true, 1, {}});
+    if (handles_.size() >= kMostHandles + 2) {
+        return;
     }
+    standin::MemoryHandle number = 0;
+    const auto keep = [&](int error) {
+        if (error == kSuccess) {
+            handles_.push_back({number, kGranularity, MemoryKind::vmm, 0, true, 1, {}});
+        }
+    };
+    keep(all_.make(DRIVER(cuMemImportFromShareableHandle), &number, static_cast<void *>(&all_), 1));
+    keep(all_.make(DRIVER(cuMulticastCreate), &number, static_cast<const void *>(&all_)));
 }
 
 DevicePointer VirtualMemory::reserve(std::size_t bytes) {

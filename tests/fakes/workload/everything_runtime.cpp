@@ -1,7 +1,7 @@
 // Memory, devices and what fails.
 
-#include "workload/everything_batches.h"
 #include "workload/everything_runtime.h"
+#include "workload/everything_batches.h"
 
 #include "workload/kernels.h"
 
@@ -25,6 +25,24 @@ void allocate(Everything &all, MemoryKind kind,
         all.note_empty_allocation(kind);
     } else {
         all.note_allocation(kind, memory, bytes);
+    }
+}
+
+// Of the stream's device.
+void allocate_on(Everything &all, standin::Stream stream,
+                 const Named<void **, std::size_t, standin::Stream> &function) {
+    void *memory = nullptr;
+    const std::size_t bytes = all.random(8) == 0 ? 0 : all.random_bytes();
+    if (all.make(function, &memory, bytes, stream) != kSuccess) {
+        return;
+    }
+    if (bytes == 0) {
+        all.note_empty_allocation(MemoryKind::async);
+    } else {
+        all.note_allocation({.start = memory,
+                             .bytes = bytes,
+                             .kind = MemoryKind::async,
+                             .where = stream == nullptr ? all.current() : Everything::Where{}});
     }
 }
 
@@ -104,7 +122,12 @@ void begin(Everything &all, RuntimeState &state) {
         }
     }
     all.make(RUNTIME(cudaGetDeviceCount), &state.devices);
-    all.make(RUNTIME(cudaStreamCreate), &state.stream);
+    standin::Stream brief = nullptr;
+    if (all.make(RUNTIME(cudaStreamCreate), &brief) == kSuccess) {
+        all.make(RUNTIME(cudaStreamDestroy), brief);
+    }
+    // Of the first device.
+    all.make(RUNTIME(cudaStreamCreateWithPriority), &state.stream, 0U, 0);
     all.make(RUNTIME(cudaEventCreate), &state.start);
     all.make(RUNTIME(cudaEventCreate), &state.end);
     standin::Graph graph = nullptr;
@@ -138,8 +161,8 @@ void add_allocations(Everything &all, const RuntimeState &state) {
     add([&] { register_room(all, RUNTIME(cudaHostRegister)); });
     add([&] { allocate_rows(all); });
     add([&] { allocate_planes(all); });
-    add([&] { allocate(all, async, RUNTIME(cudaMallocAsync), any_stream(all, state)); });
-    add([&] { allocate(all, async, RUNTIME(cudaMallocAsync_ptsz), any_stream(all, state)); });
+    add([&] { allocate_on(all, any_stream(all, state), RUNTIME(cudaMallocAsync)); });
+    add([&] { allocate_on(all, any_stream(all, state), RUNTIME(cudaMallocAsync_ptsz)); });
     add([&] { allocate_from_pool(all, RUNTIME(cudaMallocFromPoolAsync), any_stream(all, state)); });
     add([&] {
         allocate_from_pool(all, RUNTIME(cudaMallocFromPoolAsync_ptsz), any_stream(all, state));

@@ -12,6 +12,7 @@
 //   pool TYPE ID BYTES  so many bytes from a new pool at that location, which is destroyed
 //   default_pool ID BYTES  from the default pool of that device
 //   located_pool ID BYTES  the same, asked for by its location
+//   stream ID BYTES     so many bytes on a new stream of that device, which is not the thread's
 //   use DEVICE          makes it the thread's
 //   refuse BYTES        asks for so many, which is refused
 //   piece ID BYTES      asks for a handle of so many bytes on that device, which is refused
@@ -133,6 +134,17 @@ private:
             standin::MemoryLocation location{.id = integer(0)};
             check(cudaMemGetMemPool(&pool, &location, 1));
             allocate_from(pool, number(words[1]));
+            return 2;
+        }
+        if (step == "stream" && count > 1) {
+            int own = 0;
+            standin::Stream stream = nullptr;
+            void *memory = nullptr;
+            check(cudaGetDevice(&own));
+            check(cudaSetDevice(integer(0)));
+            check(cudaStreamCreateWithPriority(&stream, standin::kNonBlockingStream, 0));
+            check(cudaSetDevice(own));
+            check(cudaMallocAsync(&memory, number(words[1]), stream));
             return 2;
         }
         if (step == "use" && count > 0) {

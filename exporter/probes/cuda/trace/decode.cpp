@@ -18,9 +18,9 @@ constexpr std::array<std::string_view, CUDA_OPERATION_COUNT> operation_names = [
     std::array<std::string_view, CUDA_OPERATION_COUNT> names{};
     names[CUDA_ALLOCATE] = names[CUDA_ALLOCATE_PITCHED] = names[CUDA_ALLOCATE_3D] = "allocate";
     names[CUDA_ALLOCATE_AT] = names[CUDA_ALLOCATE_FROM_POOL] = "allocate";
-    names[CUDA_MAKE_POOL] = "make_pool";
     names[CUDA_GET_POOL] = "get_pool";
     names[CUDA_DESTROY_POOL] = "destroy_pool";
+    names[CUDA_MAKE_STREAM] = "make_stream";
     names[CUDA_FREE] = "free";
     names[CUDA_MAP] = "map";
     names[CUDA_UNMAP] = "unmap";
@@ -82,6 +82,8 @@ std::string_view address_key(std::uint8_t operation) {
         case CUDA_CREATE_CONTEXT:
         case CUDA_PRIMARY_CONTEXT:
             return "context";
+        case CUDA_MAKE_STREAM:
+            return "stream";
         case CUDA_COPY:
         case CUDA_COPY_3D:
         case CUDA_COPY_3D_PEER:
