@@ -53,18 +53,17 @@ class Crowd {
 public:
     Crowd(const std::filesystem::path &below, int count) : below_(below), count_(count) {
         std::filesystem::create_symlink("/bin/sleep", files_ / "crowd");
-        const std::string each =
-            R"(echo $$ >"$0/cgroup.procs" && exec "$1" 600)";
-        process_.emplace(std::vector<std::string>{
-            "sh", "-c",
-            R"(trap 'kill $(jobs -p); wait; echo gone; exit 0' TERM
-               for i in $(seq )" + std::to_string(count) + R"(); do
-                   mkdir "$0/$i"
-                   sh -c "$2" "$0/$i" "$1" &
-               done
-               echo ready
-               wait)",
-            below.string(), (files_ / "crowd").string(), each});
+        const std::string start_all = R"(
+            trap 'kill $(jobs -p); wait; echo gone; exit 0' TERM
+            for i in $(seq "$2"); do
+                mkdir "$0/$i"
+                sh -c 'echo $$ >"$0/cgroup.procs" && exec "$1" 600' "$0/$i" "$1" &
+            done
+            echo ready
+            wait)";
+        process_.emplace(std::vector<std::string>{"sh", "-c", start_all, below.string(),
+                                                  (files_ / "crowd").string(),
+                                                  std::to_string(count)});
         process_->wait_for_output("ready");
     }
     ~Crowd() {

@@ -151,8 +151,8 @@ TEST_CASE("of a process or a user with very many mappings, not all are listed", 
     mapped.fork(9);
     const auto all = reader.read_all();
     REQUIRE(all.has_value());
-    const auto found = static_cast<std::size_t>(
-        std::ranges::count(*all, "libmapped.so.7", &ebpf::Mapping::name));
+    const auto found =
+        static_cast<std::size_t>(std::ranges::count(*all, "libmapped.so.7", &ebpf::Mapping::name));
     CHECK(found <= most_of_user + 10 * always);
     CHECK(found > most_of_user);
 }

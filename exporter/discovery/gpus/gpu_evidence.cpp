@@ -118,8 +118,8 @@ struct DevicesCgroup {
 DevicesCgroup devices_cgroup(std::string_view text) {
     for (const CgroupLine &line : cgroup_lines(text)) {
         if (line.has("devices")) {
-            return {true, leads_out(line.path) ? std::nullopt
-                                               : std::optional(std::string(line.path))};
+            return {true,
+                    leads_out(line.path) ? std::nullopt : std::optional(std::string(line.path))};
         }
     }
     return {false, std::nullopt};

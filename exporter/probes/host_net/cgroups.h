@@ -14,8 +14,8 @@
 
 namespace gpusnoop::probes {
 
-// The path in the v2 hierarchy that /proc/PID/cgroup names. Empty: none, one that cannot be seen from
-// here, or the uppermost, which is everything on the node and not the job.
+// The path in the v2 hierarchy that /proc/PID/cgroup names. Empty: none, one that cannot be seen
+// from here, or the uppermost, which is everything on the node and not the job.
 [[nodiscard]] std::string unified_path(std::string_view cgroups);
 
 class NetCgroups {

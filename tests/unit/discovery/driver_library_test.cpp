@@ -90,9 +90,9 @@ TEST_CASE(
     CHECK(std::ranges::count(paths, "/usr/lib/x86_64-linux-gnu/libcuda.so.1") == 1);
 #endif
     const auto usual = driver_library_paths(root / "nothing");
-    for (const std::string place : {"/usr/lib64", "/usr/local/nvidia/lib64",
-                                    "/home/kubernetes/bin/nvidia/lib64", "/usr/lib/wsl/lib",
-                                    "/run/opengl-driver/lib"}) {
+    for (const std::string place :
+         {"/usr/lib64", "/usr/local/nvidia/lib64", "/home/kubernetes/bin/nvidia/lib64",
+          "/usr/lib/wsl/lib", "/run/opengl-driver/lib"}) {
         CHECK(std::ranges::count(usual, place + "/libcuda.so.1") == 1);
     }
 }

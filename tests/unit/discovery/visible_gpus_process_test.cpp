@@ -87,8 +87,7 @@ public:
     // Of the devices cgroup (v1) of the process.
     void device_list(const std::string &text,
                      const std::string &path = "/slurm/uid_0/job_1") const {
-        std::ofstream(process() / "cgroup")
-            << "5:cpu,cpuacct:/\n4:devices:" + path + "\n0::/\n";
+        std::ofstream(process() / "cgroup") << "5:cpu,cpuacct:/\n4:devices:" + path + "\n0::/\n";
         const auto group = directory_ / ("cgroups/devices" + path);
         visible_gpus_process_fs::create_directories(group);
         std::ofstream(group / "devices.list") << text;
