@@ -124,7 +124,8 @@ TEST_CASE("the page stays small and harmless whatever the processes are called")
     Facts all = harness::full_page_facts();
     all.overview.in_flight.reset();
     all.node = all.version = all.revision = all.config_file = all.telemetry_path = hostile;
-    all.last_reload = {.successful = false, .last_success = 0, .at = some_time, .problem = hostile};
+    all.last_reload = {
+        .successful = false, .last_success = 0, .at = harness::full_page::now, .problem = hostile};
     all.overview_problem = hostile;
     all.probes.assign(40, {.name = hostile,
                            .state = probes::ProbeState::up,
