@@ -49,7 +49,7 @@ public:
         health.forgotten = forgotten_;
         if (programs_) {
             add_counts(health, programs_->account_map(), programs_->runs());
-            add_to(health);
+            describe(health);
         }
         return health;
     }
@@ -77,8 +77,7 @@ protected:
     // While it is up.
     virtual void before_drain() {}
     virtual void after_drain() {}
-    virtual void add_to(Health & /*health*/) const {}
-    using Probe::add_to;
+    virtual void describe(Health & /*health*/) const {}
 
     AttachedLibraries attached_;
     // While the probe is up; each uses those above it.
