@@ -384,7 +384,7 @@ TEST_CASE("processes come first on the page, then calls in flight, GPUs and even
           "ncclGroupEndlibnccl.so.2|1m 30s|python3 pid 41230|pt_autograd_0 tid 41301||"
           "train.py:&lt;lambda&gt;:423 callspoll libc.so.6train.py:&lt;lambda&gt;:42 train.py"
           "train.py:main:50 train.py");
-    CHECK_THAT(html, ContainsSubstring("<code>train.py:&lt;lambda&gt;:42</code><details>"));
+    CHECK_THAT(html, ContainsSubstring("<code>train.py:&lt;lambda&gt;:42</code><details id=\"call-41301\">"));
     all.overview.in_flight->stacks = nullptr;
     CHECK_THAT(row(page(all), "<code>ncclGroupEnd"), EndsWith("||not known"));
     CHECK_THAT(html, ContainsSubstring("<p>3 calls have been running for 1.00s or longer."));
