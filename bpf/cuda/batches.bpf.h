@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Batches: many copies by one call, which arrays in the program's memory describe. The exporter gets
- * their pointers and sizes as they are, and finds their directions. */
+/* Batches: many copies by one call, which arrays in the program's memory describe. The exporter
+ * gets their pointers and sizes as they are, and finds their directions. */
 #ifndef GPUSNOOP_CUDA_BATCHES_BPF_H
 #define GPUSNOOP_CUDA_BATCHES_BPF_H
 
@@ -93,8 +93,8 @@ static __always_inline bool send_copies(struct thread *thread, const struct call
 	return true;
 }
 
-/* A call counts as one event if all its records are in the ring, else as lost: as throttled if it has
- * more copies than one call may record. */
+/* A call counts as one event if all its records are in the ring, else as lost: as throttled if it
+ * has more copies than one call may record. */
 static __always_inline void send_batch(struct thread *thread, const struct call *call, bool is_3d)
 {
 	for (int i = 0; i < CUDA_MAX_BATCH_RECORDS; i++) {

@@ -219,7 +219,8 @@ TEST_CASE("a traced batch has the number of its copies and its stream", "[e2e]")
     const Process holder({standin("batches"), "holder", "/nowhere/go", "runtime13"});
     holder.wait_for_output("ready");
     CudaTrace trace({"--function=*Batch*", "--function=cudaStreamSynchronize", "--comm=batched"});
-    const Process batched({standin("batches"), "batched", go, form, "5", "3d:2", "failing", "sync"});
+    const Process batched(
+        {standin("batches"), "batched", go, form, "5", "3d:2", "failing", "sync"});
     batched.wait_for_output("ready");
     write_file(go, "");
     batched.wait_for_output("holding");

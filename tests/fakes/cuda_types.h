@@ -204,7 +204,7 @@ struct MemoryLocation {  // CUmemLocation
     int id = 0;
 };
 
-struct CopyAttributes {  // CUmemcpyAttributes
+struct CopyAttributes {    // CUmemcpyAttributes
     int source_order = 1;  // as the stream has it
     MemoryLocation source_hint;
     MemoryLocation destination_hint;

@@ -86,9 +86,9 @@ std::size_t cuda_size(std::uint16_t type) {
     }
 }
 
-using Bytes = std::array<std::byte, std::max({sizeof(func_slow_record), sizeof(func_process_record),
-                                              sizeof(cuda_process_record),
-                                              sizeof(cuda_batch_record)})>;
+using Bytes =
+    std::array<std::byte, std::max({sizeof(func_slow_record), sizeof(func_process_record),
+                                    sizeof(cuda_process_record), sizeof(cuda_batch_record)})>;
 
 void fill(Bytes &bytes, Input &input, std::size_t size) {
     bytes.fill(std::byte{0});

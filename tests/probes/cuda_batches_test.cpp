@@ -1,4 +1,5 @@
-// Copies in batches: what the page says against what the driver copied, in the forms of CUDA 12 and 13.
+// Copies in batches: what the page says against what the driver copied, in the forms of CUDA 12
+// and 13.
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -40,8 +41,8 @@ private:
     }
 };
 
-// Keeps both runtimes and the driver in use, so that the probes are there before the processes whose
-// copies have to have directions. It waits for a file that nobody makes.
+// Keeps both runtimes and the driver in use, so that the probes are there before the processes
+// whose copies have to have directions. It waits for a file that nobody makes.
 Process hold_for_batches(const Exporter &exporter) {
     Process holder({standin("batches"), "holder", "/nowhere/go", "runtime13"});
     for (const char *library :
@@ -82,9 +83,8 @@ TEST_CASE("each copy of a batch is counted, by its own direction and size",
     for (const std::string form : {"runtime12", "runtime13", "driver12", "driver13"}) {
         CAPTURE(form);
         // Around what one record has: 64 copies, or 13 with shapes.
-        const BatchesRun run(form,
-                             {"1", "63", "64", "65", "0", "failing", "captured", "legacy", "1000",
-                              "3d:1", "3d:13", "3d:14", "3d:200", "20000"});
+        const BatchesRun run(form, {"1", "63", "64", "65", "0", "failing", "captured", "legacy",
+                                    "1000", "3d:1", "3d:13", "3d:14", "3d:200", "20000"});
         run.process.wait_for_output("holding");
         const auto truth = run.truth();
         std::uint64_t copies = 0;
@@ -96,8 +96,8 @@ TEST_CASE("each copy of a batch is counted, by its own direction and size",
         const Page page =
             exporter.wait_for("gpusnoop_cuda_memcpy_total", {{"comm", form}}, number(copies));
         check_counters(page, truth, form);
-        const std::string function = form.starts_with("runtime") ? "cudaMemcpyBatchAsync"
-                                                                 : "cuMemcpyBatchAsync";
+        const std::string function =
+            form.starts_with("runtime") ? "cudaMemcpyBatchAsync" : "cuMemcpyBatchAsync";
         CHECK(page.sum("gpusnoop_cuda_api_errors_total",
                        {{"comm", form}, {"function", function}}) == 3);
     }
@@ -115,14 +115,12 @@ TEST_CASE("copies of a batch are in flight until a call waits for its stream",
         CAPTURE(form);
         const BatchesRun run(form, {"10", "3d:1", "say:submitted", "sync"});
         run.process.wait_for_output("submitted");
-        const Page before =
-            exporter.wait_for("gpusnoop_cuda_memcpy_total", {{"comm", form}}, 11);
+        const Page before = exporter.wait_for("gpusnoop_cuda_memcpy_total", {{"comm", form}}, 11);
         CHECK(batches_in_flight(before, run.process) == 45 + 6);
         run.process.signal(SIGUSR1);
         run.process.wait_for_output("holding");
-        eventually("no copy to be in flight", [&] {
-            return batches_in_flight(exporter.scrape(), run.process) == 0;
-        });
+        eventually("no copy to be in flight",
+                   [&] { return batches_in_flight(exporter.scrape(), run.process) == 0; });
     }
 }
 
@@ -133,8 +131,7 @@ TEST_CASE("a batch that is too large is counted up to a limit, and as lost", "[k
     const Exporter exporter(attached_by(mode));
     constexpr std::uint64_t most = std::uint64_t{CUDA_MAX_BATCH_RECORDS} * CUDA_BATCH_COPIES;
     const double before = throttled_calls(exporter.scrape());
-    const Process holder(
-        {standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
+    const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     const TemporaryDirectory directory;
     write_file(directory / "go", "");
@@ -168,7 +165,6 @@ TEST_CASE("a batch whose arrays cannot be read is lost, and says so", "[kernel]"
     const double before = faults(exporter.scrape());
     const BatchesRun run("driver13", {"gone", "7"});
     run.process.wait_for_output("holding");
-    const Page page =
-        exporter.wait_for("gpusnoop_cuda_memcpy_total", {{"comm", "driver13"}}, 7);
+    const Page page = exporter.wait_for("gpusnoop_cuda_memcpy_total", {{"comm", "driver13"}}, 7);
     CHECK(faults(page) == before + 1);
 }

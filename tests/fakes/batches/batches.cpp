@@ -141,11 +141,10 @@ private:
         CopyAttributes attributes;
         std::size_t start = 0;
         const std::size_t with = to.empty() ? 0 : 1;
-        return form_.flat12 != nullptr
-                   ? form_.flat12(to.data(), from.data(), bytes, to.size(), &attributes, &start,
-                                  with, failed, stream)
-                   : form_.flat13(to.data(), from.data(), bytes, to.size(), &attributes, &start,
-                                  with, stream);
+        return form_.flat12 != nullptr ? form_.flat12(to.data(), from.data(), bytes, to.size(),
+                                                      &attributes, &start, with, failed, stream)
+                                       : form_.flat13(to.data(), from.data(), bytes, to.size(),
+                                                      &attributes, &start, with, stream);
     }
 
     int flat(std::size_t count, Stream stream) {
@@ -169,9 +168,8 @@ private:
             copies[i].extent = {1 + i % 7, 3, 2};
         }
         std::size_t failed = 0;
-        return form_.deep12 != nullptr
-                   ? form_.deep12(count, copies.data(), &failed, 0, stream_)
-                   : form_.deep13(count, copies.data(), 0, stream_);
+        return form_.deep12 != nullptr ? form_.deep12(count, copies.data(), &failed, 0, stream_)
+                                       : form_.deep13(count, copies.data(), 0, stream_);
     }
 
     void fail_second() {

@@ -31,19 +31,19 @@ DevicePointer *addresses(Pointer *pointers) {
 using namespace standin;
 
 #if STANDIN_CUDA_MAJOR < 13
-#define STANDIN_DEFINE_BATCHES(suffix)                                                       \
-    STANDIN_DEFINE(cudaMemcpyBatchAsync##suffix,                                             \
-                   (void **to, void **from, std::size_t *bytes, std::size_t count,           \
-                    CopyAttributes *attributes, std::size_t *starts,                         \
-                    std::size_t attribute_count, std::size_t *failed, Stream stream),        \
-                   batch_call(self, driver().cuMemcpyBatchAsync##suffix, addresses(to),      \
-                              addresses(from), bytes, count, attributes, starts,             \
-                              attribute_count, failed, stream))                              \
-    STANDIN_DEFINE(cudaMemcpy3DBatchAsync##suffix,                                           \
-                   (std::size_t count, BatchedCopy3D *copies, std::size_t *failed,           \
-                    unsigned long long flags, Stream stream),                                \
-                   batch_call(self, driver().cuMemcpy3DBatchAsync##suffix, count, copies,    \
-                              failed, flags, stream))
+#define STANDIN_DEFINE_BATCHES(suffix)                                                            \
+    STANDIN_DEFINE(                                                                               \
+        cudaMemcpyBatchAsync##suffix,                                                             \
+        (void **to, void **from, std::size_t *bytes, std::size_t count,                           \
+         CopyAttributes *attributes, std::size_t *starts, std::size_t attribute_count,            \
+         std::size_t *failed, Stream stream),                                                     \
+        batch_call(self, driver().cuMemcpyBatchAsync##suffix, addresses(to), addresses(from),     \
+                   bytes, count, attributes, starts, attribute_count, failed, stream))            \
+    STANDIN_DEFINE(cudaMemcpy3DBatchAsync##suffix,                                                \
+                   (std::size_t count, BatchedCopy3D *copies, std::size_t *failed,                \
+                    unsigned long long flags, Stream stream),                                     \
+                   batch_call(self, driver().cuMemcpy3DBatchAsync##suffix, count, copies, failed, \
+                              flags, stream))
 #else
 #define STANDIN_DEFINE_BATCHES(suffix)                                                       \
     STANDIN_DEFINE(cudaMemcpyBatchAsync##suffix,                                             \
@@ -53,11 +53,10 @@ using namespace standin;
                    batch_call(self, driver().cuMemcpyBatchAsync_v2##suffix, addresses(to),   \
                               addresses(from), const_cast<std::size_t *>(bytes), count,      \
                               attributes, starts, attribute_count, stream))                  \
-    STANDIN_DEFINE(cudaMemcpy3DBatchAsync##suffix,                                           \
-                   (std::size_t count, BatchedCopy3D *copies, unsigned long long flags,      \
-                    Stream stream),                                                          \
-                   batch_call(self, driver().cuMemcpy3DBatchAsync_v2##suffix, count, copies, \
-                              flags, stream))
+    STANDIN_DEFINE(                                                                          \
+        cudaMemcpy3DBatchAsync##suffix,                                                      \
+        (std::size_t count, BatchedCopy3D *copies, unsigned long long flags, Stream stream), \
+        batch_call(self, driver().cuMemcpy3DBatchAsync_v2##suffix, count, copies, flags, stream))
 #endif
 
 extern "C" {

@@ -38,8 +38,8 @@ bool are_valid(const Attributes &attributes, std::size_t copies) {
         return false;
     }
     for (std::size_t i = 0; i < attributes.count; ++i) {
-        const bool follows = i == 0 ? attributes.starts[0] == 0
-                                    : attributes.starts[i] > attributes.starts[i - 1];
+        const bool follows =
+            i == 0 ? attributes.starts[0] == 0 : attributes.starts[i] > attributes.starts[i - 1];
         if (!follows || attributes.starts[i] >= copies ||
             !is_source_order(attributes.of[i].source_order)) {
             return false;
@@ -90,9 +90,7 @@ struct Deep {
         return size() != 0 && is_operand(copy.to) && is_operand(copy.from) &&
                is_source_order(copy.source_order);
     }
-    std::size_t size() const {
-        return copy.extent.width * copy.extent.height * copy.extent.depth;
-    }
+    std::size_t size() const { return copy.extent.width * copy.extent.height * copy.extent.depth; }
     void run() const {
         const Extent &extent = copy.extent;
         for (std::size_t z = 0; z < extent.depth; ++z) {
@@ -142,10 +140,9 @@ int run_batch(const Call &open, std::size_t count, std::size_t *failed, Stream s
     for (const auto &copy : copies) {
         copy.run();
         if (counts(open)) {
-            count_copy(
-                current.device,
-                copy_kind(is_device_memory(copy.ends.to), is_device_memory(copy.ends.from)),
-                CopyMode::async, copy.size());
+            count_copy(current.device,
+                       copy_kind(is_device_memory(copy.ends.to), is_device_memory(copy.ends.from)),
+                       CopyMode::async, copy.size());
         }
     }
     return kSuccess;

@@ -35,8 +35,8 @@ std::optional<int> captured(const Call &open, Stream stream, MakeWork &&make_wor
 
 // Why a call may not be made now, or kSuccess. But for a batch,
 // such a call invalidates the captures that forbid it.
-int forbidden_as_unsafe();                  // allocations and frees at once, say
-int forbidden_to_wait(const OnStream &on);  // for this stream, or to ask for its state
+int forbidden_as_unsafe();                   // allocations and frees at once, say
+int forbidden_to_wait(const OnStream &on);   // for this stream, or to ask for its state
 int forbidden_in_batch(const OnStream &on);  // no capture can hold copies that are batched; goes on
 int forbidden_to_wait_for_context(std::uint64_t context);
 int forbidden_to_wait(Event event);

@@ -115,11 +115,10 @@ void copy_batch_3d_by(Everything &all, Make &&make) {
     }
 }
 
-inline void copy_batch_3d(
-    Everything &all,
-    const Named<std::size_t, standin::BatchedCopy3D *, std::size_t *, unsigned long long,
-                standin::Stream> &function,
-    standin::Stream stream) {
+inline void copy_batch_3d(Everything &all,
+                          const Named<std::size_t, standin::BatchedCopy3D *, std::size_t *,
+                                      unsigned long long, standin::Stream> &function,
+                          standin::Stream stream) {
     std::size_t failed = 0;
     copy_batch_3d_by(all, [&](auto &batch) {
         return all.make(function, batch.size(), batch.data(), all.coin() ? &failed : nullptr, 0ULL,
@@ -152,8 +151,7 @@ void fail_batch(Everything &all,
              batch.attributes.data(), batch.starts.data(), batch.starts.size(), &failed, stream);
 }
 
-inline void register_room(Everything &all,
-                          const Named<void *, std::size_t, unsigned> &function) {
+inline void register_room(Everything &all, const Named<void *, std::size_t, unsigned> &function) {
     void *const room = all.room_to_register();
     const std::size_t bytes = 1 + all.random(Everything::kRoom);
     if (room != nullptr && all.make(function, room, bytes, 0U) == standin::kSuccess) {

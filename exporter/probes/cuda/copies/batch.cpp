@@ -57,8 +57,7 @@ std::vector<cuda_copy_record> copies_of(const cuda_batch_record &batch) {
         copy.stream = batch.stream;
         copy.is_async = 1;
         if (batch.is_3d != 0) {
-            fill_3d(copy, words.subspan(i * CUDA_BATCH_3D_WORDS)
-                               .first<CUDA_BATCH_3D_WORDS>());
+            fill_3d(copy, words.subspan(i * CUDA_BATCH_3D_WORDS).first<CUDA_BATCH_3D_WORDS>());
             continue;
         }
         copy.destination = words[i];

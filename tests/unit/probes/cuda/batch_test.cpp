@@ -12,8 +12,8 @@ namespace {
 
 cuda_batch_record batch_record(std::uint32_t copies, bool is_3d) {
     cuda_batch_record record{};
-    record.head = head(CUDA_RECORD_BATCH, is_3d ? "cudaMemcpy3DBatchAsync" : "cudaMemcpyBatchAsync",
-                       2'000);
+    record.head =
+        head(CUDA_RECORD_BATCH, is_3d ? "cudaMemcpy3DBatchAsync" : "cudaMemcpyBatchAsync", 2'000);
     record.head.duration_ns = 900;
     record.stream = 77;
     record.copies = copies;
@@ -21,7 +21,8 @@ cuda_batch_record batch_record(std::uint32_t copies, bool is_3d) {
     return record;
 }
 
-// As cudaMemcpy3DBatchOp lies in memory: type and pointer of the source, of the destination, extent.
+// As cudaMemcpy3DBatchOp lies in memory: type and pointer of the source, of the destination,
+// extent.
 void put_shape(cuda_batch_record &record, std::size_t at, std::array<std::uint64_t, 2> source,
                std::array<std::uint64_t, 2> destination) {
     __u64 *const words = record.words + at * CUDA_BATCH_3D_WORDS;
