@@ -58,8 +58,8 @@ void add(const probes::XidOverview &xid, Events &events) {
          .rank = rank,
          .what = (alert.empty() ? code_html : runbook_html(alert, code_html)) + ", " +
                  (rank == Rank::node_is_broken ? bad(kind) : kind),
-         .gpu = (xid.gpu.empty() ? dim("a switch") : text_html(xid.gpu)) + "<p>" +
-                text_html(xid.device) + "</p>",
+         .gpu = (xid.gpu.empty() ? dim("a switch") : text_html(xid.gpu)) + "<br>" +
+                dim(text_html(xid.device)),
          .process = xid.process ? process_html(*xid.process, xid.pid) : dim("not named"),
          .details = code(xid.text)});
 }

@@ -34,7 +34,7 @@ inline constexpr ListKind processes_list{.id = "processes",
                                          .max_bytes = 15'000,
                                          .columns = {{{"Process"},
                                                       {"Holds", true},
-                                                      {"Last 15 minutes"},
+                                                      {"Last 15 min"},
                                                       {"GPU"},
                                                       {"Launches/s", true},
                                                       {"Errors", true},
@@ -50,7 +50,7 @@ inline constexpr ListKind gpus_list{.id = "gpus",
                                     .title = "GPUs",
                                     .max_rows = 16,
                                     .max_bytes = 6'000,
-                                    .columns = {{{"GPU"}, {"Model"}, {"Held", true}, {"By"}}}};
+                                    .columns = {{{"GPU"}, {"Model"}, {"Held", true}, {"Held by"}}}};
 inline constexpr ListKind events_list{
     .id = "events",
     .title = "Last events",

@@ -59,8 +59,10 @@ std::string verdict_html(const probes::ProcessOverview &process) {
            text_html(process.limit, probes::max_limit_bytes) + "</details>";
 }
 
+// Of a script the executable is its interpreter, which says nothing.
 std::string process_cell(const Facts &facts, const probes::ProcessOverview &process) {
-    return process_html(process.names, process.pid) + "<p>" + code(process.exe) + "</p>" +
+    return process_html(process.names, process.pid) +
+           (process.names.script.empty() ? "<p>" + code(process.exe) + "</p>" : "") +
            (facts.may_profile ? "<p>profile: " + profile_links_html(process.pid) + "</p>" : "");
 }
 
@@ -99,8 +101,8 @@ std::vector<std::size_t> worst_first(const std::vector<probes::ProcessOverview> 
 // What the table does not say of itself.
 std::string about_processes(const Facts &facts) {
     std::string html =
-        "Launches per second are those of the last 30 to 60 seconds, errors all since the process "
-        "is observed.";
+        "Launches per second: over the last 30 to 60 seconds. Errors: all since the process was "
+        "first observed.";
     if (!facts.overview.memory->is_complete) {
         html +=
             " &ge;: the process ran before the probes were attached, and may hold memory from "

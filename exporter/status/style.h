@@ -43,13 +43,16 @@ th,td{text-align:left;vertical-align:top;padding:.4rem .6rem;border-bottom:1px s
 unicode-bidi:isolate;overflow-wrap:break-word}
 thead th{background:var(--head);font-weight:600;white-space:nowrap}
 tbody th{font-weight:600}
+.processes th:first-child{min-width:19rem}
 tbody tr:last-child>*{border-bottom:0}
 td p,th p{margin:0;color:var(--dim);font-size:13px;font-weight:400}
 td small,th small,td b,time{white-space:nowrap}
-code,ol{font-family:ui-monospace,monospace;font-size:13px;font-weight:400;overflow-wrap:anywhere}
+small{font-weight:400}
+code,ol{font-family:ui-monospace,monospace;font-size:13px;font-weight:400}
+code,td p,th p{overflow-wrap:anywhere}
 td details,td code,th code{max-width:26rem}
-td code,th code{display:inline-block}
-summary{cursor:pointer}
+td code,tbody th>code{display:inline-block;overflow-wrap:break-word}
+summary{cursor:pointer;white-space:nowrap}
 svg{width:124px;height:18px;vertical-align:middle}
 path{fill:none;stroke:var(--link);stroke-width:1.5}
 )";
@@ -58,6 +61,7 @@ path{fill:none;stroke:var(--link);stroke-width:1.5}
 inline constexpr std::string_view style_of_cards =
     R"(body{padding:.6rem}
 thead{display:none}
+.processes th:first-child{min-width:0}
 table,tbody,tbody tr,tbody th,td{display:block}
 tbody tr{border-bottom:2px solid var(--line);padding:.4rem .6rem}
 tbody tr:last-child{border-bottom:0}
@@ -65,7 +69,9 @@ tbody tr>*{border:0;padding:.1rem 0}
 tbody tr>td{padding-left:7.5rem;position:relative;overflow-wrap:anywhere}
 td::before{position:absolute;left:0;width:7.2rem;color:var(--dim)}
 td:empty{display:none}
+td code,tbody th>code{overflow-wrap:anywhere}
 td small,th small,td b{white-space:normal}
+td b.note{white-space:nowrap}
 dl{grid-template-columns:1fr}
 dt{margin-top:.3rem}
 )";

@@ -203,8 +203,8 @@ TEST_CASE("the page has what a person looks for first") {
           "cuda|up|18 functions in 2 files|150|1,234,567|0|0|attached by session");
     CHECK_THAT(html, ContainsSubstring("Per second: over the last 7.50s."));
     CHECK(row(html, "python3 train.py") ==
-          "python3 train.py pid 41230of alice, Slurm job 4711, container 4be1c9aa77d0"
-          "/usr/bin/python3.11|8.00 GiB3 allocations| +7.00 GiB|0, 3|150|122 out of memory|"
+          "python3 train.py pid 41230of alice, Slurm job 4711, container 4be1c9aa77d0|8.00 GiB3 "
+          "allocations| +7.00 GiB|0, 3|150|122 out of memory|"
           "cuda callsIn the last 75 s: the GPU &lt; the host.|ncclGroupEnd 1m 30s");
     CHECK_THAT(html, ContainsSubstring("<path d=\"M116 16l8 -14\">"));
     CHECK(row(html, "0") ==
@@ -230,6 +230,12 @@ TEST_CASE("the page has what a person looks for first") {
           "functions, 1 of them expensive|c0ffee");
     CHECK_THAT(html, ContainsSubstring("Expensive: the kernel cannot emulate"));
     CHECK(html.find(" more") == std::string::npos);
+    // A script's executable is its interpreter.
+    CHECK_THAT(html, !ContainsSubstring("/usr/bin/python3.11"));
+    Facts program = facts();
+    program.overview.memory->processes.at(0).names.script = "";
+    CHECK_THAT(row(page(program), "python3"),
+               ContainsSubstring("container 4be1c9aa77d0/usr/bin/python3.11|"));
 }
 
 TEST_CASE("the page links to what else there is, also behind a proxy with a path of its own") {
@@ -358,8 +364,8 @@ TEST_CASE("a lower bound is marked as one") {
     all.overview.memory->processes.at(0).is_complete = false;
     const std::string html = page(all);
     CHECK(row(html, "python3 train.py") ==
-          "python3 train.py pid 41230of alice, Slurm job 4711, container 4be1c9aa77d0"
-          "/usr/bin/python3.11|&ge; 8.00 GiB3 allocations| +7.00 GiB|0, 3|150|122 out of memory|"
+          "python3 train.py pid 41230of alice, Slurm job 4711, container 4be1c9aa77d0|&ge; 8.00 "
+          "GiB3 allocations| +7.00 GiB|0, 3|150|122 out of memory|"
           "cuda callsIn the last 75 s: the GPU &lt; the host.|ncclGroupEnd 1m 30s");
     CHECK_THAT(html, ContainsSubstring("<p>1 process holds at least 8.00 GiB"));
     CHECK_THAT(html, ContainsSubstring("&ge;: the process ran before the probes were attached"));
@@ -384,7 +390,8 @@ TEST_CASE("processes come first on the page, then calls in flight, GPUs and even
           "ncclGroupEndlibnccl.so.2|1m 30s|python3 pid 41230|pt_autograd_0 tid 41301||"
           "train.py:&lt;lambda&gt;:423 callspoll libc.so.6train.py:&lt;lambda&gt;:42 train.py"
           "train.py:main:50 train.py");
-    CHECK_THAT(html, ContainsSubstring("<code>train.py:&lt;lambda&gt;:42</code><details id=\"call-41301\">"));
+    CHECK_THAT(html, ContainsSubstring(
+                         "<code>train.py:&lt;lambda&gt;:42</code><details id=\"call-41301\">"));
     all.overview.in_flight->stacks = nullptr;
     CHECK_THAT(row(page(all), "<code>ncclGroupEnd"), EndsWith("||not known"));
     CHECK_THAT(html, ContainsSubstring("<p>3 calls have been running for 1.00s or longer."));
