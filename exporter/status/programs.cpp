@@ -112,6 +112,8 @@ std::string about_processes(const Facts &facts) {
     if (std::ranges::all_of(processes, [](const auto &one) { return one.verdict.empty(); })) {
         const std::string why = why_unknown(facts, "host_time");
         html += why.empty() ? "" : " There are no verdicts: " + why + ".";
+    } else {
+        html += " Verdict: what limits the process; open it for the sentence.";
     }
     return sentence(dim(html));
 }
@@ -233,7 +235,9 @@ std::string gpus_section(const Facts &facts) {
            list.html(gpus.size(),
                      ", on which less is held: see <a href=\"./api/v1/allocations?limit=0\">all "
                      "allocations</a>") +
-           sentence(dim("Without pinned memory, which is the host's."));
+           sentence(
+               dim("What processes have allocated, without pinned memory, which is the host's, and "
+                   "without CUDA contexts, which nvidia-smi counts, too."));
 }
 
 }  // namespace gpusnoop::status

@@ -20,7 +20,7 @@ using Processes = std::vector<const ProcessAllocations *>;
 
 // Call sites fill at most this part of a page, so that all processes have room for at least their
 // sums.
-constexpr std::size_t max_sites_bytes = max_page_bytes / 4 * 3;
+constexpr std::size_t max_sites_bytes = max_list_page_bytes / 4 * 3;
 
 // The selected processes, the largest amounts first.
 Processes select(const std::vector<ProcessAllocations> &all, const ListQuery &query) {
@@ -119,7 +119,7 @@ std::string folded_text(const Processes &processes, std::uint32_t sites) {
             continue;
         }
         const std::string line = symbols::folded_line(process->names.comm, left_out, rest) + '\n';
-        if (text.size() + line.size() + JsonList::closing_bytes > max_page_bytes) {
+        if (text.size() + line.size() + JsonList::closing_bytes > max_list_page_bytes) {
             bytes_left_out += rest;
         } else {
             text += line;

@@ -21,7 +21,7 @@
 namespace gpusnoop::probes {
 
 // A page is no longer than this.
-inline constexpr std::size_t max_page_bytes = std::size_t{8} << 20;
+inline constexpr std::size_t max_list_page_bytes = std::size_t{8} << 20;
 
 struct PageParameter {
     enum class Type {
@@ -75,7 +75,7 @@ class JsonList {
 public:
     JsonList(std::string &text, std::string_view name,
              std::uint32_t limit = std::numeric_limits<std::uint32_t>::max(),
-             std::size_t most = max_page_bytes - closing_bytes);
+             std::size_t most = max_list_page_bytes - closing_bytes);
 
     // Adds what make() returns, a JSON value or the text of one, which it makes only if there is
     // room for more.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "exporter/base/text.h"
+#include "exporter/probes/frame/list_page.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
@@ -253,9 +254,9 @@ TEST_CASE("a document stays small however many sites and processes there are",
         const std::string folded = text(all, {{"format", "folded"}});
         CHECK(folded.find("\n[left_out] ") != std::string::npos);
     }
-    CHECK(text(all).size() <= max_page_bytes);
+    CHECK(text(all).size() <= max_list_page_bytes);
     const std::string folded = text(all, {{"format", "folded"}});
-    CHECK(folded.size() <= max_page_bytes);
+    CHECK(folded.size() <= max_list_page_bytes);
     CHECK(folded_sum(folded) == expected);
 }
 

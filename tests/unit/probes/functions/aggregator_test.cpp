@@ -448,11 +448,11 @@ TEST_CASE("unobserved time stays as long as the function, and goes after the ret
     });
     bench.number("f", with_all);
     const auto names = [&](std::chrono::nanoseconds now) {
-        std::set<std::string> names;
+        std::set<std::string> shown;
         for (const auto &[labels, time] : bench.page("function_unobserved_seconds_total", now)) {
-            names.insert(labels.at(1));
+            shown.insert(labels.at(1));
         }
-        return names;
+        return shown;
     };
     CHECK(names(10s) == std::set<std::string>{"f", "g"});
     bench.aggregator->tidy(69s);

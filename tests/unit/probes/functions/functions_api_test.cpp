@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exporter/base/version.h"
+#include "exporter/probes/frame/list_page.h"
 #include "tests/unit/probes/functions/fixture.h"
 
 using namespace gpusnoop;
@@ -214,7 +215,7 @@ TEST_CASE("functions that do not fit are left out and counted", "[bulk]") {
         bench.tell(call(bench.number("f" + std::to_string(i) + std::string(100, '"'))));
     }
     const auto written = functions_document_of(bench).write({}).value();
-    CHECK(written.text.size() <= max_page_bytes);
+    CHECK(written.text.size() <= max_list_page_bytes);
     const json document = json::parse(written.text);
     const std::size_t shown = document["functions"].size();
     CHECK(shown > functions / 4);

@@ -1,6 +1,7 @@
 // The slow calls of named functions that are kept, and the document of them.
 #include <catch2/catch_test_macros.hpp>
 
+#include "exporter/probes/frame/list_page.h"
 #include "tests/unit/probes/functions/slow_fixture.h"
 
 using namespace gpusnoop;
@@ -69,7 +70,7 @@ TEST_CASE("a document has its limit, and says what it leaves out") {
     }
     const auto written = slow_calls_page(all).write({});
     REQUIRE(written);
-    CHECK(written->text.size() <= max_page_bytes);
+    CHECK(written->text.size() <= max_list_page_bytes);
     const Json document = Json::parse(written->text);
     CHECK(document["slow_calls"].size() > 100);
     CHECK(document["slow_calls"].size() + document["left_out"].get<std::size_t>() == 1'000);

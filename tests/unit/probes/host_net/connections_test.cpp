@@ -77,7 +77,7 @@ TEST_CASE("a list of very many connections is cut where it gets too long", "[bul
         std::vector<NetConnection>(40'000, connections_connection_of(1, 5, 300, 0)), 0);
     const auto answer = document.write({});
     REQUIRE(answer);
-    CHECK(answer->text.size() <= max_page_bytes);
+    CHECK(answer->text.size() <= max_list_page_bytes);
     const auto json = nlohmann::json::parse(answer->text);
     CHECK(json.at("truncated") == true);
     CHECK(json.at("connections").size() + json.at("left_out").get<std::size_t>() == 40'000);

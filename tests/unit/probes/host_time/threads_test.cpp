@@ -238,7 +238,7 @@ TEST_CASE("a document of very many launching threads is cut, and says how much i
     }
     node.read(std::move(threads));
     const auto text = node.ask()->text;
-    CHECK(text.size() <= max_page_bytes);
+    CHECK(text.size() <= max_list_page_bytes);
     const Json answer = Json::parse(text);
     CHECK(answer.at("truncated") == true);
     CHECK(answer.at("threads").size() + answer.at("left_out").get<std::size_t>() == many);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "exporter/probes/frame/list_page.h"
 #include "tests/unit/probes/in_flight/fixture.h"
 
 using namespace gpusnoop;
@@ -143,7 +144,7 @@ TEST_CASE("a document of calls in flight has its limit, and says what it leaves 
     many.open.calls.assign(50'000, call_in_flight(std::string(100, 'f'), 7, api_second_ns));
     const auto written = in_flight_page(many).write({});
     REQUIRE(written);
-    CHECK(written->text.size() <= max_page_bytes);
+    CHECK(written->text.size() <= max_list_page_bytes);
     const Json json = Json::parse(written->text);
     CHECK(json["truncated"] == true);
     CHECK(json["in_flight"].size() + json["unreturned"].size() +
