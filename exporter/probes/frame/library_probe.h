@@ -49,7 +49,7 @@ public:
         health.forgotten = forgotten_;
         if (programs_) {
             add_counts(health, programs_->account_map(), programs_->runs());
-            describe(health);
+            add_own_counts(health);
         }
         return health;
     }
@@ -77,7 +77,7 @@ protected:
     // While it is up.
     virtual void before_drain() {}
     virtual void after_drain() {}
-    virtual void describe(Health & /*health*/) const {}
+    virtual void add_own_counts(Health & /*health*/) const {}
 
     AttachedLibraries attached_;
     // While the probe is up; each uses those above it.

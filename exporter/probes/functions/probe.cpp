@@ -132,7 +132,7 @@ private:
     [[nodiscard]] Uncounted count_uncounted() const override {
         return {.undecodable = aggregator_.undecodable()};
     }
-    void describe(Health &health) const override {
+    void add_own_counts(Health &health) const override {
         reporter_.add_to(health, programs_->slow_details_lost());
         health.entries_lost = programs_->entries_lost();
     }
