@@ -27,8 +27,8 @@ def counted(name, folder):
     # FollowedProcesses counts for all of them.
     reasons |= {"process_table"} if re.search(r": public HostProbe<|: HostProbe\(", own) else set()
     counts = {what for what, _ in found}
-    return {flag for flag, field in FLAGS.items() if field in counts} | (
-        {"forgotten"} if "health.forgotten =" in own else set()), reasons
+    forgets = re.search(r"count_uncounted\(\) const override \{\s+return \{[^}]*forgotten\(\)", own)
+    return {flag for flag, field in FLAGS.items() if field in counts} | ({"forgotten"} if forgets else set()), reasons
 
 
 def said(text):

@@ -25,7 +25,14 @@ struct MemoryFixture : PartFixture {
             return std::vector<LiveEntry>();
         };
     }
-    [[nodiscard]] Amount outstanding() const { return memory_overview(processes).outstanding; }
+    [[nodiscard]] Amount outstanding() const {
+        Amount sum;
+        for (const ProcessAllocations &process : memory_allocations(processes)) {
+            sum.bytes += process.amount.bytes;
+            sum.count += process.amount.count;
+        }
+        return sum;
+    }
     [[nodiscard]] LiveTable table(std::initializer_list<cuda_allocation_record> live) const {
         LiveTable table{.since = 100s, .entries = {}, .processes = {}};
         table.processes[bench_pid].since_ns = bench_since;

@@ -187,7 +187,9 @@ TEST_CASE("the default group cuda leaves to the cuda probe what that shows") {
         const bool is_default =
             std::any_of(patterns.begin(), patterns.end(),
                         [&](const FunctionPattern &pattern) { return matches(pattern, symbol); });
-        CHECK(is_default == (is_only_seen(function) && !function.is_driver()));
+        // Pinning memory that is there takes its time by the page.
+        const bool pins = symbol == "cudaHostRegister" || symbol == "cudaHostUnregister";
+        CHECK(is_default == ((is_only_seen(function) || pins) && !function.is_driver()));
     }
 }
 
