@@ -41,6 +41,9 @@ class Host:
                 ("worker", "SIGALRM", "kernel", 0.01))):
             count("gpusnoop_host_signals_total", {"role": role, "signal": signal, "sender": sender}, self.activity,
                   per_step)
+        if self.of.work.slurm:  # which tells a job when to write its checkpoint
+            count("gpusnoop_host_signals_total", {"role": "gpu", "signal": "SIGUSR1", "sender": "process"}, self.activity,
+                  0.00005)
 
     def crash(self, labels):
         """Of a program whose calls fail before it ends."""

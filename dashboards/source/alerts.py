@@ -7,7 +7,7 @@ import re
 from .common import ERROR_COLORS, FIRING, RUNBOOKS, WARNING_COLORS, node_columns
 from .model import address
 from .panels import Column, stat, table, thresholds
-from .promql import count, top, zero
+from .promql import PROGRAM_NAME, count, named, top, zero
 
 CRITICAL, WARNING, INFO = 'severity="critical"', 'severity="warning"', 'severity!~"critical|warning"'
 ACT = 'severity=~"critical|warning"'
@@ -18,7 +18,7 @@ _SEVERITY_MAPPING = [{"type": "value", "options": {
 }}]
 _SEVERITY_COLORS = thresholds("text", 2, "orange", 3, "red")
 # What an alert is about, in this order.
-_SUBJECT = ("comm", "script", "slurm_job_id", "pid", "gpu", "rank", "library", "function", "error", "xid", "sxid",
+_SUBJECT = ("program", "slurm_job_id", "pid", "gpu", "rank", "library", "function", "error", "xid", "sxid",
             "device", "direction", "role", "cause", "cgroup", "peer", "probe", "reason", "metric", "sink", "pod")
 _NAMED = {"slurm_job_id": "job", "gpu": "GPU", "pid": "pid", "rank": "rank", "xid": "Xid", "sxid": "SXid"}
 
@@ -58,6 +58,7 @@ def _described(expression):
     which the table shows as its summary."""
     for label, name in _NAMED.items():
         expression = f'label_replace({expression}, "{label}", "{name} $1", "{label}", "(.+)")'
+    expression = named(expression, PROGRAM_NAME)
     labels = ", ".join(f'"{label}"' for label in _SUBJECT)
     for label, names in (("summary", "(.+)"), ("alert", "Gpusnoop(.+)")):
         expression = f'label_replace({expression}, "{label}", "$1", "alertname", "{names}")'
@@ -75,7 +76,7 @@ def listed(title, description, *, severities, nodes=None, nothing="no alert fire
         [Column("Value #A", "severity", mappings=_SEVERITY_MAPPING, colors=_SEVERITY_COLORS, align="left"),
          Column("Value #B", "since", "dateTimeAsIsoNoDateIfToday", align="left"),
          *(node_columns() if nodes is None else nodes),
-         Column("summary", "summary", width=445, mappings=[{"type": "value", "options": {
+         Column("summary", "summary", width=420, mappings=[{"type": "value", "options": {
              name: {"text": text, "index": index} for index, (name, text) in enumerate(_summaries().items())}}]),
          Column("subject", "program, GPU or probe"),
          Column("alert", "alert", link=address(f"{RUNBOOKS}/Gpusnoop${{__data.fields.alert}}.md", "Runbook"))],

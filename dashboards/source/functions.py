@@ -11,8 +11,8 @@ from .promql import (CHOSEN, NODE as BY_NODE, NODE_NAME, PREFIX, PROGRAM, PROGRA
 LIBRARY = 'library=~"$library"'
 FUNCTION = 'function=~"$function"'
 SELECTED = (PROGRAM, LIBRARY, FUNCTION)
-NAME = "{{function}} {{lib}}"
-OF_PROGRAM_NAME = f"{PROGRAM_NAME} {{{{function}}}} {{{{lib}}}}"
+NAME = "{{function}}"
+OF_PROGRAM_NAME = f"{PROGRAM_NAME} {{{{function}}}}"
 BY_FUNCTION = "library, function"
 OF_PROGRAM = "comm, library, function"
 NONE_HANGS = "no call has lasted for a second"
@@ -71,6 +71,13 @@ def _not_observed():
     return f"clamp_max({unobserved} / $__range_s, 1)"
 
 
+def _calls():
+    """By function, where the rate of each program is known: the sum of the others would be too low."""
+    known, by_each = recorded("program:function_calls:rate5m", *SELECTED), f"instance, {OF_PROGRAM}, container_id"
+    unknown = f"{total(by_each, rate('function_calls_total', *SELECTED))} > 0 unless on ({wide(by_each)}) {known}"
+    return f"({total(BY_FUNCTION, known)}\n  unless on ({BY_FUNCTION}) ({unknown}))"
+
+
 def _durations():
     return Row(
         "Durations and calls",
@@ -85,8 +92,8 @@ def _durations():
                    "the ten functions with the most. Only observed calls.", "short",
                    (lines(10, total(BY_FUNCTION, rate("function_duration_seconds_sum", *SELECTED))), NAME)),
         timeseries("Calls by function", "The ten functions that are called most. Calls of functions that cost a program too much "
-                   "are observed part of the time: their rate is estimated from half an hour, or missing.", EACH_SECOND,
-                   (lines(10, total(BY_FUNCTION, recorded("program:function_calls:rate5m", *SELECTED))), NAME)),
+                   "are observed part of the time: their rate is estimated from half an hour. A function whose rate is unknown for a "
+                   "program is missing.", EACH_SECOND, (lines(10, _calls()), NAME)),
         table("Functions by program", "The 100 functions with the most observed calls in this range, with the shortest and the "
               "longest call of the last whole minute. Not observed: the share of the range in which calls of the function were "
               "not counted, because they cost a program more than cuda.max_overhead.",
@@ -122,7 +129,7 @@ def _slow():
                    nothing=NONE_HANGS),
         timeseries("Failing calls by error", "Calls that returned an error, by its name.", EACH_SECOND,
                    (lines(10, total("library, function, error", rate("function_errors_total", *SELECTED))),
-                    "{{function}} {{error}} {{lib}}"), alarm="red"),
+                    "{{function}} {{error}}"), alarm="red"),
         timeseries("Share of failing calls", "Calls that returned an error, as a share of the function's calls.", "percentunit",
                    (f"{total(BY_FUNCTION, rate('function_errors_total', *SELECTED))}\n  / "
                     f"{total(BY_FUNCTION, rate('function_calls_total', *SELECTED))}", NAME), alarm="red"),

@@ -95,7 +95,7 @@ def _cost():
                    "percentunit", (lines(10, total("instance, comm", rate("cuda_launches_unobserved_seconds_total"))),
                                    f"{PROGRAM_NAME} {NODE_NAME}"),
                    (lines(10, total("instance, library, function", rate("function_unobserved_seconds_total"))),
-                    f"{{{{function}}}} {{{{lib}}}} {NODE_NAME}"), shade=CALM),
+                    f"{{{{function}}}} {NODE_NAME}"), shade=CALM),
         timeseries("CPU of exporters", "CPU time of the ten exporters that use the most. 100% is one core.", "percentunit",
                    (lines(10, process("process_cpu_seconds_total", rated=True)), NODE_NAME), shade=CALM),
         timeseries("Resident memory of exporters", "Of the ten exporters that use the most.", "bytes",

@@ -20,8 +20,8 @@ def _is_it_the_host():
     return Row(
         "Does the host keep the GPU waiting?",
         what_takes_the_time(rate, height=9),
-        held_up(rate, height=9),
-        gpu_without_work(rate, height=9),
+        held_up(rate, width=24),
+        gpu_without_work(rate, width=24),
     )
 
 
@@ -71,8 +71,8 @@ def _starts_and_ends():
               "SIGTERM, by which data loaders end.",
               [*node_columns(), *program_columns(), Column("role", "role"), Column("signal", "signal"),
                Column("Value", "signals", "short")],
-              top(50, total("instance, comm, role, signal", SIGNALS) + " > 0"),
-              height=5, width=24, nothing="no signal"),
+              top(50, f"round({total('instance, comm, role, signal', SIGNALS)}) > 0"),
+              height=4, width=24, nothing="no signal"),
         timeseries("Process starts by program", "GPU processes count at their first CUDA call, workers when they start. Many starts "
                    "are a crash loop, or a program that starts a process for each item.",
                    EACH_MINUTE,

@@ -13,7 +13,7 @@ THE_GPU = "the GPU"
 NEEDS_HOST_TIME = "no thread has launched GPU work, or the probe host_time is off"
 # The cause of a phase and a state, a later one before an earlier one. `why` says the same in more words
 # (exporter/probes/host_time/conclusion.cpp).
-_CAUSES = (("state", "(.+)", "$1"), ("state", "running", "its own code"), ("state", "pipe|poll|socket", "data (pipe, socket)"),
+_CAUSES = (("state", "(.+)", "$1"), ("state", "running", "its own code"), ("state", "pipe|poll|socket", "data"),
            ("state", "futex", "lock or queue"), ("state", "file|io_uring", "storage"), ("state", "page_fault", "page faults"),
            ("phase", "wait", THE_GPU), ("phase", "launch", "launch calls"), ("phase", "copy", "copy calls"),
            ("phase", "memory|other", "other CUDA calls"), ("state", "runnable", "no free CPU"),
@@ -77,8 +77,8 @@ def held_up(per_second, **options):
     not_the_gpu = lines_at_end(15, f"({_shares(per_second, seconds)})")
     return timeseries(
         "Time not spent waiting for the GPU, by program and cause", "Share of the time of each program's launching threads, of "
-        "the 15 largest at the end of the range. Data: a data loader or another process. Storage: files. CPU limit: the cgroup "
-        "is throttled. No free CPU: other threads have them.", "percentunit",
+        "the 15 largest at the end of the range. Data: a pipe or socket, from a data loader or another process. Storage: files. "
+        "CPU limit: the cgroup is throttled. No free CPU: other threads have them.", "percentunit",
         (not_the_gpu, f"{PROGRAM_NAME} {{{{cause}}}} {{{{node}}}}"), **options)
 
 
@@ -88,7 +88,7 @@ def gpu_without_work(per_second, **options):
     return timeseries(
         "GPU without work, by program and cause", "After a program has waited for its device, the GPU has none of its work until "
         "the next submission: share of the time of its launching threads, by what they did meanwhile, of the ten largest at the "
-        "end of the range. The causes are those of the graph beside it.",
+        "end of the range. The causes are those of the other graph.",
         "percentunit",
         (lines_at_end(10, f"({by_cause}\n  / on ({_BY}) group_left () {_launching(per_second)})"),
          f"{PROGRAM_NAME} {{{{cause}}}} {{{{node}}}}"), **options)

@@ -9,7 +9,7 @@ from .promql import (GPU, NODE, NODE_NAME, ON_GPU, PROGRAM, PROGRAM_NAME, grown,
                      top, total, within, zero)
 
 BY_PROCESS = "instance, comm, container_id, pid"
-PROCESS_NAME = f"{PROGRAM_NAME} {{{{pid}}}} {NODE_NAME}"
+PROCESS_NAME = f"{PROGRAM_NAME} {{{{pid}}}} {{{{node}}}}"
 BY_SITE = "instance, comm, container_id, pid, at"
 
 

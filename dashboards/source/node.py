@@ -148,13 +148,13 @@ def _func():
         "Traced functions",
         timeseries("Duration of calls, p99", "99 of 100 calls are shorter; of the ten slowest functions.", "s",
                    (lines(10, quantile(0.99, "library, function", "function_duration_seconds")),
-                    "{{function}} {{lib}}"), logarithmic=True, links=to_functions),
+                    "{{function}}"), logarithmic=True, links=to_functions),
         timeseries("Slow and failing calls", "Calls at or above their function's slow_threshold, and calls that returned an "
                    "error.", EACH_SECOND,
                    (lines(10, total("library, function", rate("function_slow_calls_total"))),
-                    "{{function}} slow {{lib}}"),
+                    "{{function}} slow"),
                    (lines(10, total("library, function, error", rate("function_errors_total"))),
-                    "{{function}} {{error}} {{lib}}"), alarm="orange", links=to_functions),
+                    "{{function}} {{error}}"), alarm="orange", links=to_functions),
     )
 
 

@@ -72,7 +72,7 @@ def _nodes():
                Column("Value #C", "warnings", colors=WARNING_COLORS),
                Column("Value #D", "exporter", mappings=UP_MAPPING, colors=thresholds("red", 1, "green")),
                Column("Value #E", "memory held", "bytes"),
-               Column("Value #F", "memory in use", "percentunit"),
+               Column("Value #F", "in use", "percentunit"),
                Column("Value #G", "held idle", "bytes", colors=WARNING_COLORS),
                Column("Value #H", "launches/s", "short"),
                Column("Value #I", "copied/s", "binBps"),

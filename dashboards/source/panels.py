@@ -130,9 +130,9 @@ def timeseries(title, description, unit, *queries, width=12, height=8, stack=Fal
 
 # How many letters the values of labels have, of which a graph may have many lines.
 _LETTERS = {"cluster": 7, "instance": 14, "node": 8, "program": 16, "slurm_job_id": 6, "namespace": 10, "pod": 18,
-            "library": 15, "lib": 6, "function": 24, "kernel": 40, "pid": 8, "device": 13, "error": 24, "rank": 3, "timeline": 12}
-_COLUMN = 56  # of a dashboard's 24, in pixels, on a small screen
-_WIDEST_LEGEND = 330
+            "library": 15, "function": 33, "cause": 12, "kernel": 40, "pid": 8, "device": 13, "error": 24, "rank": 3, "timeline": 12}
+_COLUMN = 57  # of a dashboard's 24, in pixels, on a small screen
+_WIDEST_LEGEND = 342  # beside a graph of half the width
 _NO_ALARM = "#8e8e8e"
 # What is 0 all the time is a line, and no entry in the legend: of a healthy fleet, that would have nothing else.
 _UNNAMED_IF_ZERO = {"matcher": {"id": "byValue", "options": {"reducer": "allIsZero", "op": "gte", "value": 0}},
@@ -147,7 +147,7 @@ def _legend(queries, width, calculation):
     many = any(label in _LETTERS for one in labels for label in one)
     letters = max((len(re.sub(r"{{\w+}}", "", name)) + sum(_LETTERS.get(label, 8) for label in one)
                    for name, one in zip(names, labels)), default=0)
-    pixels = min(_WIDEST_LEGEND, 110 + 7 * letters)
+    pixels = min(_WIDEST_LEGEND if width <= 12 else 480, 110 + 7 * letters)
     if many and 2 * pixels <= _COLUMN * width:
         return {"placement": "right", "width": pixels, "displayMode": "table", "calcs": [calculation],
                 "sortBy": {"max": "Max", "lastNotNull": "Last *"}[calculation], "sortDesc": True}
@@ -206,7 +206,7 @@ def heatmap(title, description, unit, query, *, width=12, height=8, exemplars=Fa
 _WIDTHS = {"pid": 85, "container_id": 120, "gpu": 60, "probe": 100, "cluster": 85, "slurm_job_id": 90, "instance": 150,
            "comm": 115, "namespace": 115, "state": 120, "user": 80, "complete": 115, "cause": 150, "role": 75, "signal": 100,
            "via": 115, "profiler": 80, "library": 140, "grid": 110, "block": 110,
-           "alert": 180, "xid": 60, "class": 110, "device": 115}
+           "alert": 190, "xid": 60, "class": 110, "device": 115}
 _DATE = 165
 _ZERO = {"bytes": "0 B", "binBps": "0 B/s", "percentunit": "0.0%", "s": "0 s"}
 

@@ -77,10 +77,9 @@ def in_pod(expression):
 
 
 # Short names for legends, of a label: its script's file or the last two parts of its module, or else the program's name;
-# a node without its port; a library without what all libraries have.
+# a node without its port.
 _SHORT = {"program": (("comm", "(.+)", "$1"), ("script", "(?:.+[.])?([^.]+[.][^.]+)|([^.]+)", "$1$2")),
-          "node": (("instance", "(.+?)(:[0-9]+)?", "$1"),),
-          "lib": (("library", "(?:lib)?(.+?)([.]so.*)?", "$1"),)}
+          "node": (("instance", "(.+?)(:[0-9]+)?", "$1"),)}
 
 
 def named(expression, legend):

@@ -342,8 +342,6 @@ class Queries(unittest.TestCase):
         self.assertEqual(source.named("x", "{{instance}}"), "x")
         node = source.named("x", "GPU {{node}}")
         self.assertEqual(node, 'label_replace(x, "node", "$1", "instance", "(.+?)(:[0-9]+)?")')
-        self.assertEqual(source.named("x", "{{node}} {{lib}}"),
-                         f'label_replace({node}, "lib", "$1", "library", "(?:lib)?(.+?)([.]so.*)?")')
 
         def shown(legend, **labels):
             for made, short, label, values in re.findall(r'"(\w+)", "(\S+)", "(\w+)", "([^"]+)"', source.named("x", legend)):
@@ -353,8 +351,8 @@ class Queries(unittest.TestCase):
         for script, short in (("", "python3"), ("train.py", "train.py"), ("ipykernel_launcher", "ipykernel_launcher"),
                               ("vllm.entrypoints.openai.api_server", "openai.api_server"), ("torch.distributed.run", "distributed.run")):
             self.assertEqual(shown("{{program}}", comm="python3", script=script), short)
-        self.assertEqual(shown("{{node}} {{lib}}", instance="10.0.0.1:19435", library="libcudart.so.12"), "10.0.0.1 cudart")
-        self.assertEqual(shown("{{node}} {{lib}}", instance="n1", library="gmx"), "n1 gmx")
+        self.assertEqual(shown("{{node}}", instance="10.0.0.1:19435"), "10.0.0.1")
+        self.assertEqual(shown("{{node}}", instance="n1"), "n1")
 
     def test_labels_that_belong_together(self):
         self.assertEqual(source.wide("cluster, instance, comm, pid"),
