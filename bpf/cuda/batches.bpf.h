@@ -12,6 +12,7 @@ enum batch_word {
 	BATCH_DESTINATIONS, /* or the structures */
 	BATCH_SOURCES,
 	BATCH_SIZES,
+	BATCH_IS_3D,
 	BATCH_LEFT,
 	BATCH_STREAM,
 	BATCH_DURATION, /* of the first record */
@@ -41,52 +42,60 @@ static __always_inline void charge_batch(struct thread *thread, __u64 copies)
 		__sync_fetch_and_add(&process->budget.window_calls, copies);
 }
 
-static __always_inline long read_batch(struct cuda_batch_record *record, __u64 *part, __u64 copies)
+static __always_inline bool read_words(__u64 *to, __u64 *from, __u32 bytes)
 {
-	__u32 bytes = copies * sizeof(__u64);
-
-	if (bpf_probe_read_user(record->words, bytes, (const void *)part[BATCH_DESTINATIONS]) ||
-	    bpf_probe_read_user(&record->words[CUDA_BATCH_COPIES], bytes,
-				(const void *)part[BATCH_SOURCES]) ||
-	    bpf_probe_read_user(&record->words[2 * CUDA_BATCH_COPIES], bytes,
-				(const void *)part[BATCH_SIZES]))
-		return -1;
-	part[BATCH_DESTINATIONS] += bytes;
-	part[BATCH_SOURCES] += bytes;
-	part[BATCH_SIZES] += bytes;
-	return 0;
+	if (bpf_probe_read_user(to, bytes, (const void *)*from))
+		return false;
+	*from += bytes;
+	return true;
 }
 
-static __always_inline long read_batch_3d(struct cuda_batch_record *record, __u64 *part,
-					  __u64 copies)
+/* How many copies it read; 0: it could not. */
+static __always_inline __u32 read_batch(struct cuda_batch_record *record, __u64 *part)
 {
-	__u32 bytes = copies * CUDA_BATCH_3D_WORDS * sizeof(__u64);
+	__u64 copies = *(volatile __u64 *)&part[BATCH_LEFT];
 
-	if (bpf_probe_read_user(record->words, bytes, (const void *)part[BATCH_DESTINATIONS]))
-		return -1;
-	part[BATCH_DESTINATIONS] += bytes;
-	return 0;
+	if (copies > CUDA_BATCH_COPIES)
+		copies = CUDA_BATCH_COPIES;
+	if (!read_words(record->words, &part[BATCH_DESTINATIONS], copies * sizeof(__u64)) ||
+	    !read_words(&record->words[CUDA_BATCH_COPIES], &part[BATCH_SOURCES],
+			copies * sizeof(__u64)) ||
+	    !read_words(&record->words[2 * CUDA_BATCH_COPIES], &part[BATCH_SIZES],
+			copies * sizeof(__u64)))
+		return 0;
+	return copies;
+}
+
+static __always_inline __u32 read_batch_3d(struct cuda_batch_record *record, __u64 *part)
+{
+	__u64 copies = *(volatile __u64 *)&part[BATCH_LEFT];
+
+	if (copies > CUDA_BATCH_3D_COPIES)
+		copies = CUDA_BATCH_3D_COPIES;
+	if (!read_words(record->words, &part[BATCH_DESTINATIONS],
+			copies * CUDA_BATCH_3D_WORDS * sizeof(__u64)))
+		return 0;
+	return copies;
 }
 
 /* Sends the next copies of a batch. False: these and the rest are lost, which is counted. */
-static __always_inline bool send_copies(struct thread *thread, const struct call *call, bool is_3d)
+static __always_inline bool send_copies(struct thread *thread, const struct call *call)
 {
 	__u64 *part = thread->words;
-	__u64 copies = *(volatile __u64 *)&part[BATCH_LEFT];
 	struct cuda_batch_record *record;
+	__u32 copies;
 
-	if (copies > (is_3d ? CUDA_BATCH_3D_COPIES : CUDA_BATCH_COPIES))
-		copies = is_3d ? CUDA_BATCH_3D_COPIES : CUDA_BATCH_COPIES;
 	if (!RESERVE_CALL(thread, call, record, CUDA_RECORD_BATCH))
 		return false;
 	record->head.duration_ns = part[BATCH_DURATION];
 	record->stream = part[BATCH_STREAM];
-	record->copies = copies;
-	record->is_3d = is_3d;
-	if (is_3d ? read_batch_3d(record, part, copies) : read_batch(record, part, copies)) {
+	record->is_3d = *(volatile __u64 *)&part[BATCH_IS_3D];
+	copies = record->is_3d ? read_batch_3d(record, part) : read_batch(record, part);
+	if (!copies) {
 		DISCARD_CALL(record);
 		return false;
 	}
+	record->copies = copies;
 	SUBMIT(record);
 	part[BATCH_DURATION] = 0;
 	part[BATCH_LEFT] -= copies;
@@ -94,19 +103,19 @@ static __always_inline bool send_copies(struct thread *thread, const struct call
 }
 
 /* A call counts as one event if all its records are in the ring, else as lost: as throttled if it
- * has more copies than one call may record. */
-static __always_inline void send_batch(struct thread *thread, const struct call *call, bool is_3d)
+ * has more copies than one call may record. The kinds of batches share the loop, as the verifier
+ * goes through each of its turns. */
+static __always_inline void send_batch(struct thread *thread, const struct call *call)
 {
+	__u64 *part = thread->words;
+
 	for (int i = 0; i < CUDA_MAX_BATCH_RECORDS; i++) {
-		if (!*(volatile __u64 *)&thread->words[BATCH_LEFT]) {
-			ACCOUNT(events, 1);
-			return;
-		}
-		add_cuda_cost(thread, costs.record);
-		if (!send_copies(thread, call, is_3d))
+		if (!*(volatile __u64 *)&part[BATCH_LEFT])
+			break;
+		if (!send_copies(thread, call))
 			return;
 	}
-	if (thread->words[BATCH_LEFT])
+	if (part[BATCH_LEFT])
 		ACCOUNT(lost[LOST_throttled], 1);
 	else
 		ACCOUNT(events, 1);
@@ -115,21 +124,23 @@ static __always_inline void send_batch(struct thread *thread, const struct call 
 static __always_inline void finish_batch(struct thread *thread, const struct call *call)
 {
 	__u64 *part = thread->words;
+	bool is_3d =
+	    (CUDA_COOKIE_VARIANT(call->function) & ~CUDA_BATCH_FAIL_INDEX) == CUDA_BATCH_3D;
+	__u64 in_record = is_3d ? CUDA_BATCH_3D_COPIES : CUDA_BATCH_COPIES;
 	__u64 copies = argument(call, CUDA_COUNT);
 
 	part[BATCH_DESTINATIONS] = argument(call, CUDA_ADDRESS);
 	part[BATCH_SOURCES] = argument(call, CUDA_SOURCE);
 	part[BATCH_SIZES] = argument(call, CUDA_BYTES);
+	part[BATCH_IS_3D] = is_3d;
 	part[BATCH_LEFT] = copies;
 	part[BATCH_STREAM] = batch_stream(thread, call);
 	part[BATCH_DURATION] = thread->ended_ns - call->started_ns;
-	if (copies > CUDA_MAX_BATCH_RECORDS * CUDA_BATCH_COPIES)
-		copies = CUDA_MAX_BATCH_RECORDS * CUDA_BATCH_COPIES;
+	if (copies > CUDA_MAX_BATCH_RECORDS * in_record)
+		copies = CUDA_MAX_BATCH_RECORDS * in_record;
 	charge_batch(thread, copies);
-	if ((CUDA_COOKIE_VARIANT(call->function) & ~CUDA_BATCH_FAIL_INDEX) == CUDA_BATCH_3D)
-		send_batch(thread, call, true);
-	else
-		send_batch(thread, call, false);
+	add_cuda_cost(thread, costs.record * ((copies + in_record - 1) / in_record));
+	send_batch(thread, call);
 }
 
 #endif
