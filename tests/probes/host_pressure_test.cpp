@@ -54,7 +54,6 @@ public:
     Crowd(const std::filesystem::path &below, int count) : below_(below), count_(count) {
         std::filesystem::create_symlink("/bin/sleep", files_ / "crowd");
         const std::string start_all = R"(
-            trap 'kill $(jobs -p); wait; echo gone; exit 0' TERM
             for i in $(seq "$2"); do
                 mkdir "$0/$i"
                 sh -c 'echo $$ >"$0/cgroup.procs" && exec "$1" 600' "$0/$i" "$1" &
@@ -67,7 +66,12 @@ public:
         process_->wait_for_output("ready");
     }
     ~Crowd() {
-        process_->signal(SIGTERM);
+        for (int i = 1; i <= count_; i++) {
+            std::ifstream members(below_ / std::to_string(i) / "cgroup.procs");
+            for (pid_t pid = 0; members >> pid;) {
+                ::kill(pid, SIGKILL);
+            }
+        }
         (void)process_->wait();
         for (int i = 1; i <= count_; i++) {
             ::rmdir((below_ / std::to_string(i)).c_str());
