@@ -10,8 +10,11 @@
 namespace demo {
 
 // As many copies as one record of the probe has, and more.
+// CUDA finds the direction of each copy, as with cudaMemcpyDefault: without that, batches are
+// empty.
 inline std::size_t random_batch(Everything &all) {
-    return all.random(8) == 0 ? 60 + all.random(80) : 1 + all.random(9);
+    return all.options().default_kind ? all.random(8) == 0 ? 60 + all.random(80) : 1 + all.random(9)
+                                      : 0;
 }
 
 // The arrays of a batch, with one attribute for the first copies and another for the rest.
