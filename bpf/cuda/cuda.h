@@ -196,7 +196,7 @@ WIRE_SIZE(struct cuda_copy_record, 80);
 #define CUDA_BATCH_COPIES      (CUDA_BATCH_WORDS / 3)
 #define CUDA_BATCH_3D_WORDS    14 /* cudaMemcpy3DBatchOp, which is CUDA_MEMCPY3D_BATCH_OP */
 #define CUDA_BATCH_3D_COPIES   (CUDA_BATCH_WORDS / CUDA_BATCH_3D_WORDS)
-#define CUDA_MAX_BATCH_RECORDS 384 /* of one call */
+#define CUDA_MAX_BATCH_RECORDS 256 /* of one call */
 
 struct cuda_batch_record {
 	struct cuda_record head;

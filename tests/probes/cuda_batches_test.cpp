@@ -84,7 +84,7 @@ TEST_CASE("each copy of a batch is counted, by its own direction and size",
         CAPTURE(form);
         // Around what one record has: 64 copies, or 13 with shapes.
         const BatchesRun run(form, {"1", "63", "64", "65", "0", "failing", "captured", "legacy",
-                                    "1000", "3d:1", "3d:13", "3d:14", "3d:200", "20000"});
+                                    "1000", "3d:1", "3d:13", "3d:14", "3d:200", "16384"});
         run.process.wait_for_output("holding");
         const auto truth = run.truth();
         std::uint64_t copies = 0;
@@ -92,7 +92,7 @@ TEST_CASE("each copy of a batch is counted, by its own direction and size",
                                 truth::CopyKind::d2d}) {
             copies += truth.of(kind, truth::CopyMode::async).calls;
         }
-        REQUIRE(copies == 1 + 63 + 64 + 65 + 1000 + 1 + 13 + 14 + 200 + 20000);
+        REQUIRE(copies == 1 + 63 + 64 + 65 + 1000 + 1 + 13 + 14 + 200 + 16384);
         const Page page =
             exporter.wait_for("gpusnoop_cuda_memcpy_total", {{"comm", form}}, number(copies));
         check_counters(page, truth, form);
