@@ -1,7 +1,7 @@
 #!/bin/bash
 # Draws docs/pictures/*.png, after `cmake --build --preset release`. The dashboards: with Grafana's own components in
-# headless Chromium, light and dark, on the fleet of dashboards/fleet in a real Prometheus. The page at /: the exporter
-# beside stand-in programs, as root or through sudo. Takes some minutes, and 600 MB from npm the first time.
+# headless Chromium, light and dark, on the fleet of dashboards/fleet in a real Prometheus. The page at /: of the node in
+# tests/harness/busy_node.h. Takes some minutes, and 600 MB from npm the first time.
 #
 #   scripts/pictures.sh                 all
 #   scripts/pictures.sh dashboards      without the page at /; needs no build
@@ -26,8 +26,7 @@ if [ ! dashboards/pictures/node_modules/.package-lock.json -nt dashboards/pictur
 fi
 
 if [ "$what" = all ]; then
-    "${as_root[@]}" env GPUSNOOP_PICTURE="$PWD/docs/pictures/status.png" \
-        build/release/tests/e2e_tests "a picture of the page at /"
+    GPUSNOOP_PICTURE="$PWD/docs/pictures/status.png" build/release/tests/e2e_tests "a picture of the page at /"
 fi
 
 fleet=$(mktemp -d)

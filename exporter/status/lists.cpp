@@ -6,13 +6,14 @@
 
 namespace gpusnoop::status {
 
-// HTML needs no end tags here, which would be a tenth of the page.
+// HTML needs no end tags of cells, which would be a tenth of the page. That of the row keeps an
+// empty last cell empty, without the end of the line.
 bool List::add(const std::vector<std::string> &cells) {
     std::string row = "<tr>";
     for (const std::string &cell : cells) {
         row += (&cell == cells.data() ? "<th>" : "<td>") + cell;
     }
-    row += '\n';
+    row += "</tr>\n";
     // A longer row that comes after this one is not better, and a shorter one is not worse.
     is_full_ = is_full_ || shown_ == kind_.max_rows || rows_.size() + row.size() > kind_.max_bytes;
     if (!is_full_) {

@@ -233,12 +233,11 @@ std::string libraries_section(const Facts &facts) {
     }
     const bool has_problem = std::ranges::any_of(
         facts.libraries, [](const LibraryFacts &library) { return !library.problems.empty(); });
-    return html +
-           folded("all-libraries", has_problem,
-                  counted(facts.libraries.size(), "file is", "files are") + " traced or could be",
-                  list.html(facts.libraries.size(),
-                            ", which fewer processes use: the log names each") +
-                      about_expensive(facts.libraries));
+    return html + folded("all-libraries", has_problem,
+                         "Files that probes attach to: " + count_text(facts.libraries.size()),
+                         list.html(facts.libraries.size(),
+                                   ", which fewer processes use: the log names each") +
+                             about_expensive(facts.libraries));
 }
 
 }  // namespace gpusnoop::status

@@ -52,7 +52,8 @@ code,ol{font-family:ui-monospace,monospace;font-size:13px;font-weight:400}
 code,td p,th p{overflow-wrap:anywhere}
 td details,td code,th code{max-width:26rem}
 td code,tbody th>code{display:inline-block;overflow-wrap:break-word}
-summary{cursor:pointer;white-space:nowrap}
+summary{cursor:pointer}
+td summary{white-space:nowrap}
 svg{width:124px;height:18px;vertical-align:middle}
 path{fill:none;stroke:var(--link);stroke-width:1.5}
 )";
@@ -69,6 +70,7 @@ tbody tr>*{border:0;padding:.1rem 0}
 tbody tr>td{padding-left:7.5rem;position:relative;overflow-wrap:anywhere}
 td::before{position:absolute;left:0;width:7.2rem;color:var(--dim)}
 td:empty{display:none}
+.gpus tbody th::before{content:"GPU "}
 td code,tbody th>code{overflow-wrap:anywhere}
 td small,th small,td b{white-space:normal}
 td b.note{white-space:nowrap}
