@@ -163,7 +163,8 @@ TEST_CASE("an end by lack of memory is told from one by SIGKILL, and the last en
     CHECK(all[2].at("sender").at("pid") == process.pid());
     CHECK(all[2].at("sender").at("comm") == "eater");
     CHECK(all[1].at("signal") == "SIGKILL");
-    CHECK(http(exporter.port(), "/api/v1/exits?pid=3").status == 400);
+    CHECK(http(exporter.port(), "/api/v1/exits?tid=3").status == 400);
+    CHECK(Json::parse(http(exporter.port(), "/api/v1/exits?pid=1").body).at("exits").empty());
     CHECK(Json::parse(http(exporter.port(), "/api/v1/exits?cause=oom_kill&limit=1").body)
               .at("left_out") == 1);
     host_life_check_account(page);

@@ -111,7 +111,8 @@ TEST_CASE("a call that hangs shows the Python functions that made it, with their
     for (const std::string &place : hanging.places) {
         CAPTURE(place, traced.output);
         CHECK(traced.output.find("    " + place + " hangs.py\n") != std::string::npos);
-        if (!place.starts_with("hangs.py:<")) {
+        // The page has the innermost calls.
+        if (!place.starts_with("hangs.py:<") && !place.starts_with("hangs.py:run:")) {
             CHECK(page.find("<li>" + place + " <small>hangs.py</small>") != std::string::npos);
         }
     }
