@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <map>
 #include <memory>
 #include <regex>
@@ -20,6 +21,7 @@
 #include "exporter/status/status_page.h"
 #include "tests/e2e/browser.h"
 #include "tests/e2e/status_assets.h"
+#include "tests/harness/busy_node.h"
 #include "tests/harness/full_page.h"
 
 namespace {
@@ -95,9 +97,10 @@ TEST_CASE("the page at / fits on screens from a phone's on, light and dark", "[e
     // Others may not show the page in a frame; this one must, to have a screen as narrow.
     std::string policy(gpusnoop::status::page_security_policy);
     policy.erase(policy.find("; frame-ancestors"));
-    const auto page = [&](const gpusnoop::http::Request &) {
-        return response_of(harness::full_page_facts(), policy);
-    };
+    const bool is_full = GENERATE(true, false);
+    const gpusnoop::status::Facts facts =
+        is_full ? harness::full_page_facts() : harness::busy_node_facts();
+    const auto page = [&](const gpusnoop::http::Request &) { return response_of(facts, policy); };
     const auto frames = [](const gpusnoop::http::Request &) {
         auto response = gpusnoop::http::text_response(200, R"(<!DOCTYPE html>
 <iframe width="320" height="700" src="./"></iframe><iframe width="420" height="700" src="./">
@@ -117,7 +120,7 @@ addEventListener('load', () => {
     const auto server = serve({{"/", page}, {"/frames", frames}});
     const std::string url = "http://127.0.0.1:" + std::to_string(server->port()) + "/frames";
     for (const bool is_dark : {false, true}) {
-        CAPTURE(is_dark);
+        CAPTURE(is_full, is_dark);
         const e2e::Seen seen =
             e2e::look_at(url, is_dark ? std::vector<std::string>{"--blink-settings="
                                                                  "preferredColorScheme=0"}
