@@ -410,10 +410,10 @@ static __always_inline void add_counted_time(struct thread *thread, __u64 now_ns
 		in_calls_ns += thread->in_calls.ns[i];
 	since_ns = in_calls_ns - thread->counted_in_calls;
 	took_ns = took_ns > since_ns ? took_ns - since_ns : 0;
-	if (!thread->counted_ns)
-		took_ns = 0;
-	else if (took_ns > usual_ns)
+	if (took_ns > usual_ns)
 		took_ns = usual_ns;
+	if (!took_ns)
+		took_ns = 1; /* shows that the thread launches */
 	thread->in_calls.ns[HOST_launch] += took_ns;
 	thread->counted_in_calls = in_calls_ns + took_ns;
 }

@@ -204,7 +204,8 @@ TEST_CASE("the allocations page without the CUDA probe says so", "[e2e]") {
 TEST_CASE("all lists of the API choose processes and say what they lack in the same way", "[e2e]") {
     require_bpf();
     const Exporter exporter(
-        "torch: {enabled: true}\nin_flight: {enabled: true}\nhost: {time: {enabled: true}, life: "
+        "functions: {enabled: true}\ntorch: {enabled: true}\nin_flight: {enabled: true}\nhost: "
+        "{time: {enabled: true}, life: "
         "{enabled: true}, net: {enabled: true}}\n");
     for (const std::string_view name : gpusnoop::probes::api_page_names()) {
         CAPTURE(name);

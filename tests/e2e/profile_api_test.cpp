@@ -171,9 +171,9 @@ TEST_CASE("a profile has GPU processes, and the CUDA calls that they are inside 
     process.wait_for_output("waiting 2");
     Asked asked = ask(exporter, "?type=offcpu&duration=6s&format=json");
     process.signal(SIGUSR1);
-    // One that makes its first call while the profile runs.
-    const Process late({standin("spends"), "name", "late", "launch", "wait"});
     process.wait_for_output("waiting 3");
+    // One that makes its first call while the profile runs, half a second after its beginning.
+    const Process late({standin("spends"), "name", "late", "launch", "wait"});
     const HttpAnswer answer = asked.get();
     INFO(answer.body.substr(0, 4000));
     REQUIRE(answer.status == 200);

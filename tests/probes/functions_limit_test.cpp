@@ -189,14 +189,16 @@ TEST_CASE("a paused function keeps its series when another one of its name is re
           "[kernel][long]") {
     require_bpf();
     const std::string mode = attach_modes().front();
-    const std::string removed = "        - calls_wait\n";
-    std::string config = "series: {retention: 10s}\n" +
-                         functions_limit_config(
-                             mode, "calls_plain\n        - {name: calls_plain, symbol: calls_outer}");
-    const DearProgram dear(mode, config);
+    const std::string shared = "{name: calls_plain, symbol: calls_plain}";
+    const auto config_of = [&](const std::string &dear) {
+        return "series: {retention: 10s}\n" + functions_limit_config(mode, dear);
+    };
+    const DearProgram dear(
+        mode, config_of(shared + "\n        - {name: calls_plain, symbol: calls_outer}"));
     const Exporter &exporter = dear.exporter;
     dear.wait_for_pauses(5);  // it lasts longer than series are kept
-    config = "series: {retention: 10s}\n" + functions_limit_config(mode, "calls_plain");
+    std::string config = config_of(shared);
+    const std::string removed = "        - calls_wait\n";
     config.erase(config.find(removed), removed.size());
     reload(exporter, config);
     Page page = exporter.scrape();
