@@ -151,9 +151,10 @@ private:
         std::vector<DevicePointer> to;
         std::vector<DevicePointer> from;
         std::vector<std::size_t> bytes;
+        // Other directions in each record of 64 copies.
         for (std::size_t i = 0; i < count; ++i) {
-            to.push_back(end((i & 1U) != 0));
-            from.push_back(end((i & 2U) != 0));
+            to.push_back(end(i % 3 == 0));
+            from.push_back(end(i % 5 < 2));
             bytes.push_back(i % 100);
         }
         std::size_t failed = 0;
@@ -163,8 +164,8 @@ private:
     int deep(std::size_t count) {
         std::vector<BatchedCopy3D> copies(count);
         for (std::size_t i = 0; i < count; ++i) {
-            copies[i].to.of.memory.pointer = end((i & 1U) != 0);
-            copies[i].from.of.memory.pointer = end((i & 2U) != 0);
+            copies[i].to.of.memory.pointer = end(i % 3 == 0);
+            copies[i].from.of.memory.pointer = end(i % 5 < 2);
             copies[i].extent = {1 + i % 7, 3, 2};
         }
         std::size_t failed = 0;
