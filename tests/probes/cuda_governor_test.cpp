@@ -253,9 +253,10 @@ TEST_CASE("a named function that costs a process too much is no reason to pause 
           "[kernel]") {
     require_bpf();
     const std::string mode = attach_modes().front();
-    const Node node(mode, "auto",
-                    own_groups(mode) +
-                        "    peeks: {libraries: [\"libcudart.so*\"], functions: [cudaPeekAtLastError]}\n");
+    const Node node(
+        mode, "auto",
+        own_groups(mode) +
+            "    peeks: {libraries: [\"libcudart.so*\"], functions: [cudaPeekAtLastError]}\n");
     const Exporter &exporter = node.exporter;
     const Launcher peeks("peeks", {"peek", "100", "--rate", "1"});
     eventually("pauses of the function",

@@ -92,8 +92,8 @@ void check_exact(const Exporter &exporter, const CallsTruth &truth, const std::s
     }
 }
 
-const std::vector<std::string> rare = {"calls_wait", "calls_inner", "calls_status",
-                                       "calls::choose", "calls_eight"};
+const std::vector<std::string> rare = {"calls_wait", "calls_inner", "calls_status", "calls::choose",
+                                       "calls_eight"};
 
 }  // namespace
 
@@ -213,10 +213,11 @@ TEST_CASE("a call that hangs stays in flight when another function of its group 
           "[kernel][long][beside]") {
     require_bpf();
     const std::string mode = attach_modes().front();
-    const DearProgram dear(mode,
-                           "in_flight: {min_age: 1ms}\n" +
-                               functions_limit_config(mode, "calls_plain\n        - calls_callback"),
-                           {standin("hangs"), "--threads", "20", "--name", "hangs"});
+    const DearProgram dear(
+        mode,
+        "in_flight: {min_age: 1ms}\n" +
+            functions_limit_config(mode, "calls_plain\n        - calls_callback"),
+        {standin("hangs"), "--threads", "20", "--name", "hangs"});
     const Exporter &exporter = dear.exporter;
     const Labels of_call = {{"comm", "hangs"}, {"function", "calls_callback"}};
     dear.wait_for_pauses(1);

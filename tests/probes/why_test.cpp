@@ -239,8 +239,8 @@ TEST_CASE("launches that are only counted are not taken for a slow one of anothe
     exporter.wait_until_attached_to(copy.string());
     slow.signal(SIGUSR1);
     slow.wait_for_output("waiting 2");
-    const Process process = why_start(
-        exporter, "why_spins", again({"launch", "inside", "synchronize", "burn", "20"}));
+    const Process process =
+        why_start(exporter, "why_spins", again({"launch", "inside", "synchronize", "burn", "20"}));
     prefer(process);
     process.signal(SIGUSR1);
     check_conclusion(exporter, process, "gpu", "The GPU is the limit");

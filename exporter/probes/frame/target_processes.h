@@ -79,14 +79,8 @@ public:
     // The accounts of launching threads, which the CUDA probe's programs make.
     Result<> share_times(const TimeMaps &maps);
     [[nodiscard]] TimeMaps times() const {
-        return {time_maps_[0].get(),
-                time_maps_[1].get(),
-                time_maps_[2].get(),
-                time_maps_[3].get(),
-                time_maps_[4].get(),
-                time_maps_[5].get(),
-                gpu_name_,
-                unseen_launches_};
+        return {time_maps_[0].get(), time_maps_[1].get(), time_maps_[2].get(), time_maps_[3].get(),
+                time_maps_[4].get(), time_maps_[5].get(), gpu_name_,           unseen_launches_};
     }
 
     // For a profile beside the probes: `other` gets the CUDA probe's table of GPU processes, and

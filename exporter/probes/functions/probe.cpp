@@ -222,8 +222,7 @@ std::vector<ApiPage> FunctionsProbe::api_pages(std::string_view name) {
 std::unique_ptr<Probe> make_functions(const config::Config &config, const ebpf::Features &features,
                                       const Shared &shared) {
     return config.of<FunctionsConfig>().enabled
-               ? std::make_unique<FunctionsProbe>(config, features, shared.sinks,
-                                                  shared.overhead)
+               ? std::make_unique<FunctionsProbe>(config, features, shared.sinks, shared.overhead)
                : nullptr;
 }
 

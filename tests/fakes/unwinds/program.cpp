@@ -1,5 +1,5 @@
-// unwinds TIMES: prints "waiting", waits for SIGUSR1, then makes TIMES calls that panic, each before
-// one that returns. Prints "done, caught N", and sleeps until it is killed.
+// unwinds TIMES: prints "waiting", waits for SIGUSR1, then makes TIMES calls that panic, each
+// before one that returns. Prints "done, caught N", and sleeps until it is killed.
 #include <unistd.h>
 
 #include <csignal>

@@ -19,19 +19,19 @@
 
 namespace gpusnoop::probes {
 
-// Counts what the probes on functions cost, but for those that have a limit of their own. Where a process pays more than 1 % of a CPU, its
-// launches are counted where they enter the driver. A process that costs more than the limit even
-// then has turns of a second, in which its launches are counted, and pauses, in which they are not:
-// only without a probe does a call cost nothing. All its other calls, and those about memory among
-// them, are always seen.
+// Counts what the probes on functions cost, but for those that have a limit of their own. Where a
+// process pays more than 1 % of a CPU, its launches are counted where they enter the driver. A
+// process that costs more than the limit even then has turns of a second, in which its launches are
+// counted, and pauses, in which they are not: only without a probe does a call cost nothing. All
+// its other calls, and those about memory among them, are always seen.
 class LaunchGovernor {
 public:
     struct Maps {
         int processes;  // of the probe: its values begin with a process_entry
         int sights;     // for its programs: struct cuda_sight
     };
-    // `others`: what other probes cost, but for the named functions. `can_pause`: a link can be of one process. All
-    // references must outlive it.
+    // `others`: what other probes cost, but for the named functions. `can_pause`: a link can be of
+    // one process. All references must outlive it.
     LaunchGovernor(std::uint32_t percent, Maps maps, CostTablesPtr others,
                    const CudaPrograms &programs, LaunchProbes &probes, bool can_pause);
     LaunchGovernor(const LaunchGovernor &) = delete;

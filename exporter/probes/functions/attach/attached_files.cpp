@@ -78,8 +78,8 @@ Result<AttachedFiles::Change> AttachedFiles::change(const discovery::Library &li
     std::vector<FunctionIds::Change> changes;
     for (const auto &[place, function] : plan.keep) {
         const auto before = table_->find(place->number);
-        auto after =
-            std::make_shared<const FunctionInfo>(shown_as(library.name, *function, place->entry_only));
+        auto after = std::make_shared<const FunctionInfo>(
+            shown_as(library.name, *function, place->entry_only));
         change.added += place->is_wanted ? 0 : 1;
         change.changed += place->is_wanted && before != nullptr && *before != *after ? 1 : 0;
         place->function = *function;

@@ -73,8 +73,8 @@ void AttachedFiles::change_closing(const discovery::Library &library,
                 changes.push_back({place.number, nullptr});
                 continue;
             }
-            auto after =
-                std::make_shared<const FunctionInfo>(shown_as(library.name, *found, place.entry_only));
+            auto after = std::make_shared<const FunctionInfo>(
+                shown_as(library.name, *found, place.entry_only));
             programs_->set_options(place.number, *after);
             changes.push_back({place.number, std::move(after)});
         }

@@ -112,10 +112,10 @@ TEST_CASE("a paused function is said to cost all processes too much that it did"
     std::vector<DearFunctions::Dear> dear;
     while (dear.empty()) {
         limited.now += 1s;
-        dear = limited.functions.look(
-            limited.now,
-            {limited.use(dearest_function, 90ms), limited.use(dearest_function, 90ms, other_caller),
-             limited.use(dearest_function, 1ms, third)});
+        dear =
+            limited.functions.look(limited.now, {limited.use(dearest_function, 90ms),
+                                                 limited.use(dearest_function, 90ms, other_caller),
+                                                 limited.use(dearest_function, 1ms, third)});
     }
     REQUIRE(dear.size() == 1);
     CHECK(dear.front().processes == std::vector{dear_process, other_caller});
