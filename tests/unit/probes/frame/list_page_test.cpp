@@ -1,6 +1,7 @@
 #include "exporter/probes/frame/list_page.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -92,7 +93,8 @@ TEST_CASE("a list is cut where its limit or the page's is reached, and says what
     list.leave_out(10);
     // The third is too long, and what follows it is not shown either, nor made.
     CHECK(made == 3);
-    const auto answer = nlohmann::json::parse(end_page(text, list.end()).text + "");
+    const std::size_t left_out = list.end();
+    const auto answer = nlohmann::json::parse(end_page(text, left_out).text);
     CHECK(answer ==
           nlohmann::json::parse(R"({"things":["thing","thing"],"left_out":14,"truncated":true})"));
 }
