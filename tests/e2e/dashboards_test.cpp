@@ -134,7 +134,7 @@ public:
         : train_(workload("train", {"--rate", "300", "--threads", "2", "--failures", "--leak",
                                     "4096", "--memory-kinds", "--default-kind"})),
           everything_(workload("everything", {"--rate", "300", "--everything", "--api", "both"})),
-          calm_(workload("calm", {"--rate", "20"})),
+          calm_(workload("calm", {"--rate", "20"}, {{"LD_LIBRARY_PATH", own_runtime()}})),
           ranks_({standin("ranks"), "--ranks", "2", "--wait-for-file", directory_ / "never"}),
           math_(math(directory_ / "never")),
           tensors_({standin("torch/2/tensors"), "--until-stopped"}) {
@@ -179,18 +179,26 @@ public:
     }
 
 private:
-    [[nodiscard]] Process workload(const std::string &name,
-                                   std::vector<std::string> options) const {
+    // Where a copy of the runtime is for one program alone.
+    [[nodiscard]] std::string own_runtime() const {
+        const fs::path folder = directory_ / "runtime";
+        fs::create_directory(folder);
+        fs::copy_file(standin("12/libcudart.so.12"), folder / "libcudart.so.12");
+        return folder;
+    }
+
+    [[nodiscard]] Process workload(const std::string &name, std::vector<std::string> options,
+                                   Process::Environment environment = {}) const {
         options.insert(options.begin(), {standin("workload"), "--name", name, "--seconds", "3600",
                                          "--wait-for-file", directory_ / "go"});
-        return Process(std::move(options));
+        return Process(std::move(options), std::move(environment));
     }
 
     TemporaryDirectory directory_;
     Pod pod_;
     Process train_;
     Process everything_;
-    Process calm_;  // its launches are traced in full, however much a trap costs
+    Process calm_;  // its launches are timed, whatever those of others cost
     Process ranks_;
     Process math_;
     Process tensors_;

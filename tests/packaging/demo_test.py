@@ -70,7 +70,7 @@ def main():
                 assert rows and all(f'gpu="{gpu}"' in row for row in rows), rows
             # Other programs of the machine are on the page, too.
             infos = [line for line in page.splitlines()
-                     if line.startswith(('gpusnoop_process_info{comm="train"', 'gpusnoop_process_info{comm="infer"'))]
+                     if line.startswith("gpusnoop_process_info{") and f'exe="{build}/standin/demo"' in line]
             assert len(infos) == 2 and all('complete="true"' in line for line in infos), infos
             alerts = f"http://127.0.0.1:{ports['PROMETHEUS_PORT']}/classic/alerts"
             with urllib.request.urlopen(alerts) as answer:
