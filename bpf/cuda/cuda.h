@@ -57,7 +57,7 @@ enum cuda_record_type {
 	CUDA_RECORD_NAME,     /* a handle now stands for the kernel of that name */
 	CUDA_RECORD_CAPTURED, /* a call on a capturing stream: what its graph holds */
 	CUDA_RECORD_CHANGE,   /* a capture began or ended; a graph was made, changed, ended */
-	CUDA_RECORD_REPAIRED, /* a thread got what it had been refused for want of memory */
+	CUDA_RECORD_REPAIRED, /* a thread got what it had been refused for lack of memory */
 	/* Calls ring */
 	CUDA_RECORD_COPY,
 	CUDA_RECORD_BATCH, /* several copies of one call */

@@ -57,7 +57,7 @@
 	OPERATION(UNLOAD, STATE)       /* of kernels: their handles may be given again */          \
 	OPERATION(ELAPSED, CALL)       /* ADDRESS to put a float: milliseconds */                  \
 	OPERATION(FREE_MEMORY, CALL) /* ADDRESS to put the free bytes, SOURCE: and all of them */  \
-	OPERATION(LOAD, STATE)	     /* of kernels: it can fail for want of memory */              \
+	OPERATION(LOAD, STATE)	     /* of kernels: it can fail for lack of memory */              \
 	OPERATION(BEGIN_CAPTURE, GRAPH)	 /* STREAM, ADDRESS: the graph to capture into */          \
 	OPERATION(END_CAPTURE, GRAPH)	 /* STREAM, ADDRESS to put a graph */                      \
 	OPERATION(RECORD_EVENT, EVENT)	 /* ADDRESS: event, STREAM, BYTES: flags */                \

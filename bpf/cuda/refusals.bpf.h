@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Calls that fail for want of memory: what they asked for, and whether the thread gets it after
+/* Calls that fail for lack of memory: what they asked for, and whether the thread gets it after
  * all. PyTorch's allocator fails, frees its cache and tries again, which is normal. */
 #ifndef GPUSNOOP_CUDA_REFUSALS_BPF_H
 #define GPUSNOOP_CUDA_REFUSALS_BPF_H

@@ -68,7 +68,7 @@ struct thread {
 	__s32 stack;
 	__u32 released; /* by the open free */
 	__u64 capture;	/* that the open call is recorded in; 0: it runs */
-	/* Its last call that failed for want of memory, until it gets what it asked for. */
+	/* Its last call that failed for lack of memory, until it gets what it asked for. */
 	__u64 refused_ns; /* 0: there is none */
 	__u64 refused_bytes;
 	__s32 refused_device;

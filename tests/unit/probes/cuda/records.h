@@ -210,7 +210,7 @@ inline cuda_failed_record failed(std::string_view symbol, std::int32_t result) {
     return record;
 }
 
-// Refused for want of memory, on this device.
+// Refused for lack of memory, on this device.
 inline cuda_failed_record refused(std::uint64_t bytes, std::uint64_t at, std::uint32_t tid = 7,
                                   std::uint16_t kind = MEMORY_device, std::int32_t device = 0) {
     cuda_failed_record record{};
