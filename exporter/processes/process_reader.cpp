@@ -46,22 +46,23 @@ Result<> ProcessReader::begin(std::uint32_t tgid) {
         return fail("it does not answer, and is left alone for now", ETIMEDOUT);
     }
     std::erase_if(stuck_, [](const Stuck &stuck) { return stuck.reader->end(); });
-    if (!(users_.empty() && stuck_.empty()) && is_over_limit(sharing_user_of(tgid))) {
+    // Before the question: the process may end while a child waits for it.
+    const User user = sharing_user_of(tgid);
+    if (is_over_limit(user)) {
         return fail("processes of its user do not answer, and are left alone for now", ETIMEDOUT);
     }
-    about_ = tgid;
+    about_ = About{user};
     return {};
 }
 
 void ProcessReader::end(std::uint32_t tgid, bool is_left_alone) {
-    about_.reset();
+    const User user = std::exchange(about_, std::nullopt).value_or(About()).user;
     const auto now = Clock::now();
     const Clock::duration charged =
         (waited_ >= least_charged ? waited_ : Clock::duration::zero()) +
         (spent_ >= limits_.least_spent ? spent_ : Clock::duration::zero());
     if (charged > Clock::duration::zero()) {
-        users_.try_emplace(sharing_user_of(tgid), Waited{.since = now}).first->second.time +=
-            charged;
+        users_.try_emplace(user, Waited{.since = now}).first->second.time += charged;
     }
     if (!was_asked_) {
         return;  // there was no child to ask
@@ -115,7 +116,7 @@ Result<> ProcessReader::start() {
 
 void ProcessReader::kill() {
     if (!reader_->end()) {
-        stuck_.push_back({std::move(reader_), about_ ? sharing_user_of(*about_) : User()});
+        stuck_.push_back({std::move(reader_), about_.value_or(About()).user});
     }
     reader_.reset();
 }

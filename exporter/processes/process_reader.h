@@ -86,7 +86,10 @@ public:
     void rest(Clock::duration unused);
 
 private:
-    using User = std::optional<std::uint32_t>;  // none: it is not known
+    using User = std::optional<std::uint32_t>;  // none: it is not known, and all such share limits
+    struct About {
+        User user;
+    };
     struct Pause {
         Clock::time_point until;
         Clock::duration length;
@@ -111,7 +114,7 @@ private:
     std::vector<Stuck> stuck_;
     Clock::time_point used_{};
     Clock::time_point no_start_before_{};
-    std::optional<std::uint32_t> about_;         // the process that questions are about
+    std::optional<About> about_;                 // the process that questions are about
     Clock::duration waited_{};                   // for it
     Clock::duration spent_{};                    // on it, without waiting
     bool was_asked_ = false;                     // about it

@@ -28,9 +28,10 @@ Result<> PatientReader::prepare(std::uint32_t tgid) {
     });
     const auto is_waiting = [](const Stuck &stuck) { return stuck.reader != nullptr; };
     const auto waiting = std::ranges::count_if(stuck_, is_waiting);
-    const auto user = waiting > 0 ? processes::sharing_user_of(tgid) : std::nullopt;
+    // Before the question: the process may end while a child waits for it.
+    user_ = processes::sharing_user_of(tgid);
     const auto of_user = std::ranges::count_if(
-        stuck_, [&](const Stuck &stuck) { return is_waiting(stuck) && stuck.user == user; });
+        stuck_, [&](const Stuck &stuck) { return is_waiting(stuck) && stuck.user == user_; });
     if (waiting >= max_stuck || of_user >= max_stuck_of_user ||
         std::ranges::find(stuck_, tgid, &Stuck::tgid) != stuck_.end()) {
         return fail("it does not answer", ETIMEDOUT);
@@ -72,8 +73,7 @@ Result<ForeignReader::Answer> PatientReader::answer(std::uint32_t tgid, const Re
         if (is_silent || limit_.is_reached()) {
             reader_->end();
             // One that had no time to answer is read again as soon as its child is gone.
-            stuck_.push_back({std::move(reader_), tgid, processes::sharing_user_of(tgid),
-                              is_silent ? now + leave_alone_ : now});
+            stuck_.push_back({std::move(reader_), tgid, user_, is_silent ? now + leave_alone_ : now});
             return fail("it does not answer", ETIMEDOUT);
         }
     }

@@ -63,6 +63,7 @@ private:
     Clock::duration leave_alone_;
     WorkLimit limit_;
     std::unique_ptr<ForeignReader> reader_;
+    std::optional<std::uint32_t> user_;  // of the process that is read
     std::vector<Stuck> stuck_;
 };
 

@@ -18,6 +18,7 @@
 #include "exporter/base/read_file.h"
 #include "exporter/processes/arguments.h"
 #include "tests/harness/directory.h"
+#include "tests/unit/child_process.h"
 
 using namespace gpusnoop;
 using namespace std::chrono_literals;
@@ -139,6 +140,26 @@ TEST_CASE("a process that answers in time keeps the reader waiting for its user'
     }
     CHECK(answered >= 1);
     CHECK(answered < 20);
+    CHECK(arguments(reader, no_process, 3).error().code == ENOENT);
+}
+
+TEST_CASE("processes that end while they are waited for keep the reader waiting for their user") {
+    ProcessReader reader(small_limits);
+    const TextPipe silent;
+    int asked = 0;
+    for (; asked < 10; asked++) {
+        test::ChildProcess brief([](const auto &tell) { tell({}); });
+        const std::jthread killer([&] {
+            std::this_thread::sleep_for(10ms);
+            brief.end();
+        });
+        REQUIRE(ask_about(reader, brief.tgid(), silent) == ETIMEDOUT);
+        if (const auto own = arguments(reader, own_process(), 3); !own) {
+            CHECK(own.error().code == ETIMEDOUT);
+            break;
+        }
+    }
+    CHECK(asked < 10);
     CHECK(arguments(reader, no_process, 3).error().code == ENOENT);
 }
 

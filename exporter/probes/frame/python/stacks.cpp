@@ -5,6 +5,7 @@
 
 #include "exporter/probes/frame/python/code_names.h"
 #include "exporter/processes/proc.h"
+#include "exporter/processes/user_shares.h"
 
 namespace gpusnoop::probes {
 
@@ -19,7 +20,7 @@ std::vector<PythonFrame> PythonStacks::of(std::uint32_t tgid, std::uint32_t tid)
     const auto [found, is_new] = processes_.try_emplace(tgid);
     Process &process = found->second;
     if (is_new) {
-        process.user = processes::user_of(tgid);
+        process.user = processes::sharing_user_of(tgid);
     }
     Clock::duration &spent_by_user = spent_[process.user];
     const Clock::duration left = std::min<Clock::duration>(longest_of_process - process.spent,
