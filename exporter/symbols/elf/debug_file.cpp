@@ -4,7 +4,6 @@
 #include <linux/openat2.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -38,13 +37,28 @@ Fd open_regular(const Fd &found) {
                      O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 }
 
-// The device of a path that a process chose, found without waiting for its file system.
-std::optional<dev_t> device_of(int fd) {
+// Of a path that a process chose, found without waiting for its file system.
+std::optional<struct statx> state_of_path(int fd) {
     struct statx status{};
-    if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &status) != 0) {
+    if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MODE | STATX_UID | STATX_GID,
+                &status) != 0) {
         return std::nullopt;
     }
-    return makedev(status.stx_dev_major, status.stx_dev_minor);
+    return status;
+}
+
+bool on_one_device(const struct statx &one, const struct statx &other) {
+    return one.stx_dev_major == other.stx_dev_major && one.stx_dev_minor == other.stx_dev_minor;
+}
+
+// Whether all who may write the debug file may write the library, too. A process can put any
+// library into a folder of its own, by a mount, and its names are shown for all processes.
+bool is_as_safe(const struct statx &debug, const struct statx &library) {
+    const unsigned more_writers = debug.stx_mode & ~library.stx_mode & (S_IWGRP | S_IWOTH);
+    const bool has_other_group =
+        (debug.stx_mode & S_IWGRP) != 0 && debug.stx_gid != library.stx_gid;
+    return (debug.stx_uid == 0 || debug.stx_uid == library.stx_uid) && more_writers == 0 &&
+           !has_other_group;
 }
 
 std::string folder_of(const std::string &path) {
@@ -98,13 +112,19 @@ std::shared_ptr<const ElfFile::DebugFile> find_debug_file_beside(int fd, const s
     // In the kernel's cache, because the library was opened there; else the folder has changed.
     const Fd folder =
         open_path(open_root(root).get(), folder_of(path), RESOLVE_IN_ROOT | RESOLVE_CACHED);
-    if (!folder || device_of(folder.get()) != device_of(fd)) {
+    const auto library = state_of_path(fd);
+    const auto around = folder ? state_of_path(folder.get()) : std::nullopt;
+    if (!library || !around || !on_one_device(*around, *library)) {
         return nullptr;
     }
     // No path below leads to another file system.
     for (const std::string &name : {*link, ".debug/" + *link}) {
-        if (Fd found = open_regular(
-                open_path(folder.get(), name, RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS))) {
+        const Fd named = open_path(folder.get(), name, RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS);
+        const auto state = named ? state_of_path(named.get()) : std::nullopt;
+        if (!state || !is_as_safe(*state, *library)) {
+            continue;
+        }
+        if (Fd found = open_regular(named)) {
             if (auto debug = file.open_debug_file(std::move(found), limit)) {
                 return *std::move(debug);
             }
@@ -119,18 +139,16 @@ std::shared_ptr<const ElfFile::DebugFile> find_debug_file(const ElfFile &file,
     if (file.has_symtab()) {
         return nullptr;
     }
-    if (place.local_fd >= 0) {
-        const std::string root = "/proc/" + std::to_string(place.tid) + "/root";
-        if (auto found = find_debug_file_beside(place.local_fd, root, file, place.path, limit)) {
-            return found;
-        }
-    }
     for (const auto *root : {"/proc/1/root", "/"}) {
         if (auto found = find_installed_debug_file(root, file, place.path, limit)) {
             return found;
         }
     }
-    return nullptr;
+    if (place.local_fd < 0) {
+        return nullptr;
+    }
+    const std::string root = "/proc/" + std::to_string(place.tid) + "/root";
+    return find_debug_file_beside(place.local_fd, root, file, place.path, limit);
 }
 
 void DebugFiles::add_to(ElfFile &file, const FileId &id, const DebugFilePlace &place) {

@@ -25,7 +25,8 @@ namespace gpusnoop::symbols {
 
 // The file that .gnu_debuglink names, in the folder of `file` or in .debug there; null if it does
 // not exist. `fd` is `file`, on a file system that always answers, and `path` is its path below
-// `root`. Never enters another file system and follows no link there, so that it never waits.
+// `root`. Never enters another file system and follows no link there, so that it never waits. Only
+// a file of root's or of the library's owner, which nobody else may write.
 [[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_debug_file_beside(
     int fd, const std::string &root, const ElfFile &file, const std::string &path,
     const WorkLimit &limit = {});
@@ -36,9 +37,9 @@ struct DebugFilePlace {
     int local_fd;       // the file, if its file system always answers; else -1
 };
 
-// The debug file of `file`: beside it, or installed in its mount namespace or the exporter's. A
-// file with its own symbols needs none. Each candidate without a build id is read whole, for its
-// checksum: `limit` is for all of them.
+// The debug file of `file`: installed on the host or in the exporter's mount namespace, or beside
+// it. A file with its own symbols needs none. Each candidate without a build id is read whole, for
+// its checksum: `limit` is for all of them.
 [[nodiscard]] std::shared_ptr<const ElfFile::DebugFile> find_debug_file(const ElfFile &file,
                                                                         const DebugFilePlace &place,
                                                                         const WorkLimit &limit);

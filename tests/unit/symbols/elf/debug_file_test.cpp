@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -114,6 +115,30 @@ TEST_CASE("a debug file of another build is none", "[debug_file]") {
     root.put(standin("other"), "opt/lib/libstripped.so.1.debug");
     CHECK_FALSE(root.is_found());
     root.put_debug_file("opt/lib/.debug/libstripped.so.1.debug");
+    CHECK(root.is_found());
+}
+
+TEST_CASE("a debug file of others than those who write the library is none", "[debug_file]") {
+    if (::getuid() != 0) {
+        SKIP("needs root, to give files to others");
+    }
+    const Root root("by_id");
+    root.put_debug_file("opt/lib/libstripped.so.1.debug");
+    const std::string debug = root.path() / "opt/lib/libstripped.so.1.debug";
+    REQUIRE(::chmod(root.library().c_str(), 0755) == 0);
+    REQUIRE(::chmod(debug.c_str(), 0644) == 0);
+    CHECK(root.is_found());
+    REQUIRE(::chmod(debug.c_str(), 0666) == 0);
+    CHECK_FALSE(root.is_found());
+    REQUIRE(::chmod(debug.c_str(), 0664) == 0);
+    CHECK_FALSE(root.is_found());
+    REQUIRE(::chmod(root.library().c_str(), 0775) == 0);  // the same group
+    CHECK(root.is_found());
+    REQUIRE(::chown(debug.c_str(), 1000, 1000) == 0);
+    CHECK_FALSE(root.is_found());
+    REQUIRE(::chown(root.library().c_str(), 1000, 1000) == 0);
+    CHECK(root.is_found());
+    REQUIRE(::chown(debug.c_str(), 0, 1000) == 0);
     CHECK(root.is_found());
 }
 
