@@ -13,6 +13,7 @@
 #define VM_EXEC		      0x4
 #define PF_FORKNOEXEC	      0x40
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
+#define FMODE_BACKING	      0x2000000
 
 /* List only this process; 0: all of them. Kernels before 6.1 always list all. */
 volatile int only_tgid = 0;
@@ -74,18 +75,36 @@ static __always_inline bool has_room(struct bpf_iter_meta *meta, struct task_str
 	return listed++ < MAPPINGS_OF_PROCESS;
 }
 
-/* On overlayfs, a process maps the lower or upper file, but has executed the overlay's, whose inode
- * is another. There, the program's mapping is the one where its code begins. */
-static __always_inline bool is_program(struct mm_struct *mm, struct vm_area_struct *vma,
-				       struct file *file)
+/* On overlayfs, a process opens the overlay's file and maps the one below it, which is another file
+ * with another inode. These are the names on the overlay. */
+static __always_inline bool is_below_overlay(struct file *file)
 {
-	struct file *exe = mm ? mm->exe_file : NULL;
+	return bpf_core_field_exists(((struct backing_file *)file)->user_path) &&
+	       file->f_mode & FMODE_BACKING;
+}
 
-	if (!exe)
-		return false;
-	if (exe->f_inode->i_sb->s_magic != OVERLAYFS_SUPER_MAGIC)
-		return exe->f_inode == file->f_inode;
-	return vma->vm_start <= mm->start_code && mm->start_code < vma->vm_end;
+static __always_inline struct dentry *opened_name(struct file *file)
+{
+	return is_below_overlay(file) ? BPF_CORE_READ((struct backing_file *)file, user_path.dentry)
+				      : file->f_path.dentry;
+}
+
+static __always_inline struct super_block *opened_on(struct file *file)
+{
+	return is_below_overlay(file)
+		   ? BPF_CORE_READ((struct backing_file *)file, user_path.mnt, mnt_sb)
+		   : BPF_CORE_READ(file, f_path.mnt, mnt_sb);
+}
+
+static __always_inline void fill_program(struct mapping_record *record, struct file *exe,
+					 struct file *file)
+{
+	record->is_program = exe && (exe->f_inode == file->f_inode ||
+				     (exe->f_inode->i_sb->s_magic == OVERLAYFS_SUPER_MAGIC &&
+				      (__u64)exe->f_path.dentry == (__u64)opened_name(file)));
+	record->program_inode = record->is_program ? exe->f_inode->i_ino : 0;
+	record->program_device = record->is_program ? exe->f_inode->i_sb->s_dev : 0;
+	record->program_generation = record->is_program ? exe->f_inode->i_generation : 0;
 }
 
 SEC("iter/task_vma")
@@ -119,7 +138,8 @@ int mapping_list(struct bpf_iter__task_vma *context)
 	record->generation = file->f_inode->i_generation;
 	record->tgid = task->tgid;
 	record->tid = task->pid;
-	record->is_program = is_program(task->mm, vma, file);
+	fill_program(record, task->mm ? task->mm->exe_file : NULL, file);
+	record->is_mounted_by_user = BPF_CORE_READ(opened_on(file), s_user_ns, level) > 0;
 	record->file_system = file->f_inode->i_sb->s_magic;
 	record->bytes = file->f_inode->i_size;
 	record->modified_ns = modified_ns(file->f_inode);

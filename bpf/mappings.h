@@ -37,9 +37,18 @@ struct mapping_record {
 	 * newly. */
 	__u64 started_ns;
 	__u64 execs;
+	/* Of the process's own executable: the inode that the process has executed. On overlayfs
+	 * this is the overlay's. */
+	__u64 program_inode;
+	__u32 program_device;
+	__u32 program_generation;
+	/* It was opened on a file system that was mounted in a user namespace, as any user can do.
+	 * What such an overlay lies on may change while the file is open. */
+	__u32 is_mounted_by_user;
+	__u32 unused;
 	char name[MAPPING_NAME_BYTES]; /* the last part of the file's path */
 };
-WIRE_SIZE(struct mapping_record, 96 + MAPPING_NAME_BYTES);
+WIRE_SIZE(struct mapping_record, 120 + MAPPING_NAME_BYTES);
 
 /* A thread in a call whose return the kernel reports to a probe. */
 struct probed_thread_record {

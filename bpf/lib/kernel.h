@@ -40,9 +40,14 @@ struct pt_regs {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct user_namespace {
+	int level; /* 0: the first one */
+};
+
 struct super_block {
 	__u32 s_dev; /* MAJOR << 20 | MINOR */
 	unsigned long s_magic;
+	struct user_namespace *s_user_ns; /* in which it was mounted */
 };
 
 struct timespec64 {
@@ -98,13 +103,25 @@ struct dentry {
 	struct qstr d_name;
 };
 
+struct vfsmount {
+	struct super_block *mnt_sb;
+};
+
 struct path {
+	struct vfsmount *mnt;
 	struct dentry *dentry;
 };
 
 struct file {
+	unsigned int f_mode;
 	struct inode *f_inode;
 	struct path f_path;
+};
+
+/* A file below an overlay, for one of the overlay. Before 6.7, its f_path is the overlay's: commit
+ * def3ae83da02 ("fs: store real path instead of fake path in backing file f_path"). */
+struct backing_file {
+	struct path user_path; /* on the overlay */
 };
 
 struct xol_area { /* the page whose first instruction is the return probes' trampoline */

@@ -55,7 +55,7 @@ bool is_gone(int code) {
 // A file system of a user's own can say of any file that root owns it.
 bool is_of_root(const Fd &file, const ebpf::Mapping &mapping) {
     struct statx status{};
-    return processes::always_answers(mapping.file_system) &&
+    return processes::always_answers(mapping) &&
            ::statx(file.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_UID, &status) == 0 &&
            status.stx_uid == 0;
 }
@@ -240,7 +240,7 @@ void Discovery::finish_opening() {
     const auto answers = [this](const Key &key) {
         const Known &known = known_.at(key);
         return known.awaits_turn ||
-               (known.opening && processes::always_answers(known.opening->mapping().file_system));
+               (known.opening && processes::always_answers(known.opening->mapping()));
     };
     while (std::ranges::any_of(openings_.keys, answers) && Clock::now() < until) {
         std::this_thread::sleep_for(milliseconds(1));

@@ -37,7 +37,9 @@ Mapping to_mapping(const mapping_record &record) {
             record.file_system,
             {record.bytes, std::chrono::nanoseconds(static_cast<std::int64_t>(record.modified_ns))},
             std::chrono::nanoseconds(static_cast<std::int64_t>(record.started_ns)),
-            record.execs};
+            record.execs,
+            {record.program_inode, record.program_device, record.program_generation},
+            record.is_mounted_by_user != 0};
 }
 
 // A mapping of a file that is never read through: truncating the file cannot crash the exporter.

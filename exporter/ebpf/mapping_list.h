@@ -31,6 +31,10 @@ struct Mapping {
     FileState state = {};
     std::chrono::nanoseconds started{};  // the process, since boot
     std::uint64_t execs = 0;             // of the process: each maps its files newly
+    // Of the process's own executable: what the process has executed, without an address. Under
+    // overlayfs that is the overlay's inode.
+    FileId program = {};
+    bool is_mounted_by_user = false;  // the file system that it was opened on, in a user namespace
 
     [[nodiscard]] bool is_by_process() const { return tgid != 0; }
 };

@@ -53,8 +53,9 @@ constexpr std::array<std::uint32_t, 16> local = {
 
 }  // namespace
 
-bool always_answers(std::uint32_t file_system) {
-    return std::ranges::find(local, file_system) != local.end();
+bool always_answers(const ebpf::Mapping &mapping) {
+    return !mapping.is_mounted_by_user &&
+           std::ranges::find(local, mapping.file_system) != local.end();
 }
 
 namespace {
@@ -100,7 +101,7 @@ Result<> FileOpener::ask_to_open(Opening &opening) {
 bool FileOpener::is_blocked(const ebpf::Mapping &mapping) {
     forget_gone();
     std::erase_if(slow_, [now = Clock::now()](const Slow &slow) { return now >= slow.until; });
-    if (always_answers(mapping.file_system)) {
+    if (always_answers(mapping)) {
         return false;
     }
     const auto user = stuck_.empty() ? std::nullopt : sharing_user_of(mapping.tgid);
@@ -132,14 +133,14 @@ bool FileOpener::has_room(const std::optional<std::uint32_t> &user, bool copies)
 void FileOpener::end_work(const Opening &opening) {
     const auto work = at_work_.find(opening.user_);
     work->second.files--;
-    work->second.copies -= always_answers(opening.mapping_.file_system) ? 0 : 1;
+    work->second.copies -= always_answers(opening.mapping_) ? 0 : 1;
     if (work->second.files == 0) {
         at_work_.erase(work);
     }
 }
 
 std::optional<Result<>> FileOpener::begin(Opening &opening) {
-    const bool copies = !always_answers(opening.mapping_.file_system);
+    const bool copies = !always_answers(opening.mapping_);
     if (is_blocked(opening.mapping_)) {
         return fail("its file system does not answer", ETIMEDOUT);
     }
@@ -211,7 +212,7 @@ std::optional<Result<MappedFile>> FileOpener::answered(Opening &opening,
             return end(opening, fail_errno("read " + mapping.name, answer.error));
         }
         MappedFile file;
-        const bool is_copy = !always_answers(mapping.file_system);
+        const bool is_copy = !always_answers(mapping);
         (is_copy ? file.content : file.file) = std::move(answer.file);
         if (is_copy) {
             file.file = std::move(opening.named_);
@@ -231,13 +232,15 @@ std::optional<Result<MappedFile>> FileOpener::answered(Opening &opening,
         opening.last_ = answer.error == EINVAL
                             ? Error{mapping.name + " is not a regular file", EINVAL}
                             : fail_errno("open " + mapping.name, answer.error).value();
-    } else if (mappings_->identify(static_cast<std::uint32_t>(reader.pid()), answer.number) ==
-               mapping.file) {
+    } else if (const auto opened =
+                   mappings_->find(static_cast<std::uint32_t>(reader.pid()), answer.number);
+               opened && opened->file == mapping.file &&
+               (always_answers(*opened) || !always_answers(mapping))) {
         // Whichever way found it, it is the mapped file.
         opening.is_found_ = true;
         opening.named_ = std::move(answer.file);
         const auto asked =
-            always_answers(mapping.file_system) ? reader.take() : reader.copy(opening.part_);
+            always_answers(mapping) ? reader.take() : reader.copy(opening.part_);
         return asked ? std::nullopt : std::optional(end(opening, tl::unexpected(asked.error())));
     } else {
         opening.last_ = {"the path " + opening.path() + " leads to another file", EACCES};

@@ -135,9 +135,9 @@ private:
     std::map<std::optional<std::uint32_t>, Work> at_work_;
 };
 
-// Whether a read on such a file system waits only for this machine, never for a server or a
-// program.
-[[nodiscard]] bool always_answers(std::uint32_t file_system);
+// Whether a read of the mapped file waits only for this machine, never for a server or a program.
+// No file on a file system that a user has mounted does: an overlay can go on to another file.
+[[nodiscard]] bool always_answers(const ebpf::Mapping &mapping);
 
 // The kernel's own link to the mapped file.
 [[nodiscard]] std::string mapped_link(const ebpf::Mapping &mapping);

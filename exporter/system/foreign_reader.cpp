@@ -232,11 +232,10 @@ Result<> ForeignReader::name(std::string_view root, std::string_view path) {
     return {};
 }
 
-Result<> ForeignReader::open(std::string_view root, std::string_view path, bool with_file_system) {
+Result<> ForeignReader::open(std::string_view root, std::string_view path) {
     if (auto named = name(root, path); !named) {
         return named;
     }
-    shared_->with_file_system = with_file_system;
     return ask(reader::open_job);
 }
 
@@ -246,7 +245,6 @@ Result<> ForeignReader::find(std::string_view root, std::string_view path) {
 }
 
 Result<> ForeignReader::open(int fd) {
-    shared_->with_file_system = false;
     return ask(reader::open_again_job, fd);
 }
 
@@ -307,7 +305,6 @@ std::optional<ForeignReader::Answer> ForeignReader::wait(std::chrono::millisecon
     answer.inode = shared_->inode;
     answer.device = shared_->device;
     answer.owner = shared_->owner;
-    answer.file_system = shared_->file_system;
     answer.took = std::chrono::nanoseconds(shared_->took_ns);
     if (answer.error == 0 && shared_->has_file && !answer.file) {
         answer.error = EMFILE;  // this process has no free descriptor for it

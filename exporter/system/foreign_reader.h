@@ -38,7 +38,6 @@ public:
         std::uint64_t inode = 0;          // of the file, as stat() shows it
         std::uint32_t device = 0;         // the same: MAJOR << 20 | MINOR
         std::uint32_t owner = 0;          // the same: its user
-        std::uint32_t file_system;        // magic number of the file's
         std::chrono::nanoseconds took{};  // the child, since it has read the question
         Fd file;
     };
@@ -64,10 +63,8 @@ public:
     // Opens the path. If `root` is not empty, the path is below it: symbolic links are resolved
     // inside it, and magic links are refused. Only a regular file (EINVAL), and only if no process
     // has a lease on it (EAGAIN). The answer has a descriptor that only names the file (O_PATH);
-    // its number is the address at which the child has mapped the file, or 0. `with_file_system`
-    // adds the file system's magic number.
-    [[nodiscard]] Result<> open(std::string_view root, std::string_view path,
-                                bool with_file_system = false);
+    // its number is the address at which the child has mapped the file, or 0.
+    [[nodiscard]] Result<> open(std::string_view root, std::string_view path);
     // The same for the file behind a descriptor.
     [[nodiscard]] Result<> open(int fd);
     // The file that was opened last, for reading. Only for a file system that always answers:

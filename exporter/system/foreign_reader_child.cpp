@@ -11,7 +11,6 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/uio.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -97,14 +96,6 @@ int open_file(Open &open, Shared &shared) {
     shared.inode = status.st_ino;
     shared.owner = status.st_uid;
     shared.device = static_cast<std::uint32_t>((major(status.st_dev) << 20) | minor(status.st_dev));
-    shared.file_system = 0;
-    if (shared.with_file_system) {
-        struct statfs system{};
-        if (::fstatfs(open.path, &system) != 0) {
-            return errno;
-        }
-        shared.file_system = static_cast<std::uint32_t>(system.f_type);
-    }
     char path[32];
     path_of(open.path, path);
     open.file = ::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);

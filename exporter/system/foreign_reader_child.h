@@ -33,7 +33,6 @@ constexpr std::uint64_t max_small_section = std::uint64_t{16} << 20;
 // The question and its answer. A byte on the socket says that it is complete.
 struct Shared {
     std::uint32_t what;
-    bool with_file_system;
     bool with_code;
     bool is_text;
     std::uint32_t tgid;
@@ -49,7 +48,6 @@ struct Shared {
     std::uint64_t inode;
     std::uint32_t device;
     std::uint32_t owner;
-    std::uint32_t file_system;
     std::atomic<std::uint64_t> progress;
     std::int64_t took_ns;  // from the question to the answer
     std::byte buffer[64 * 1024];

@@ -14,16 +14,19 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bpf/mappings.h"
+#include "exporter/base/file_id.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/mmap_events.h"
 #include "exporter/processes/mapping_reader.h"
 #include "exporter/processes/open_mapped.h"
+#include "exporter/symbols/stacks/mapped_files.h"
 #include "exporter/system/machine.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
@@ -188,6 +191,57 @@ TEST_CASE("a mapped file is opened even after its path was replaced", "[kernel]"
     struct stat status{};
     REQUIRE(::fstat(opened->readable(), &status) == 0);
     CHECK(status.st_ino == found->file.inode);
+}
+
+TEST_CASE("a program on an overlay is one, and is read as a copy if a user has mounted it",
+          "[kernel]") {
+    require_bpf();
+    auto list = ebpf::MappingList::open();
+    REQUIRE(list.has_value());
+    const bool is_user = GENERATE(false, true);
+    CAPTURE(is_user);
+    const TemporaryDirectory directory;
+    std::vector<std::string> command = {"unshare", "--mount"};
+    if (is_user) {
+        command.insert(command.end(), {"--user", "--map-root-user"});
+    }
+    const std::string script =
+        "mount -t tmpfs none \"$1\" && cd \"$1\" && mkdir lower upper work all && "
+        "cp \"$(command -v sleep)\" lower/sleeper && mount -t overlay none -o "
+        "lowerdir=lower,upperdir=upper,workdir=work all && exec all/sleeper 1000";
+    command.insert(command.end(), {"sh", "-c", script, "sh", directory.path().string()});
+    const Process program(command);
+    const auto pid = static_cast<std::uint32_t>(program.pid());
+    processes::MappingReader reader(**list);
+    std::vector<ebpf::Mapping> mappings;
+    eventually("the program to run", [&] {
+        mappings = reader.read(pid).value_or(std::vector<ebpf::Mapping>());
+        return std::ranges::find(mappings, "sleeper", &ebpf::Mapping::name) != mappings.end();
+    });
+    const auto found = std::ranges::find(mappings, true, &ebpf::Mapping::is_program);
+    REQUIRE(found != mappings.end());
+    CHECK(found->name == "sleeper");
+    struct stat executed{};
+    REQUIRE(::stat(("/proc/" + std::to_string(pid) + "/exe").c_str(), &executed) == 0);
+    CHECK(found->program.inode == executed.st_ino);
+    CHECK(found->program.device != found->file.device);
+    CHECK(found->is_mounted_by_user == is_user);
+    CHECK(std::ranges::count(mappings, true, &ebpf::Mapping::is_program) < std::ssize(mappings));
+
+    const auto opened = processes::open_mapped(*found, reader.path_of(*found), **list);
+    REQUIRE(opened.has_value());
+    CHECK(static_cast<bool>(opened->content) == is_user);
+
+    auto files = symbols::MappedFiles::open();
+    REQUIRE(files.has_value());
+    const auto bytes = static_cast<std::uint64_t>(executed.st_size);
+    const auto as_program = (*files)->open_program(pid, found->program, bytes);
+    REQUIRE(as_program.has_value());
+    CHECK(static_cast<bool>(as_program->content) == is_user);
+    // Another program of the same number and size.
+    FileId other = found->program;
+    other.device++;
+    CHECK_FALSE((*files)->open_program(pid, other, bytes).has_value());
 }
 
 namespace {

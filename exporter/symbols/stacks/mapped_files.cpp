@@ -19,6 +19,12 @@ std::string program_of(std::uint32_t tgid) {
     return "/proc/" + std::to_string(tgid) + "/exe";
 }
 
+// What executed a program does not tell the address of its inode.
+bool is_same(const FileId &one, const FileId &other) {
+    return one.inode == other.inode && one.device == other.device &&
+           one.generation == other.generation;
+}
+
 class KernelMappedFiles : public MappedFiles {
 public:
     explicit KernelMappedFiles(std::unique_ptr<ebpf::MappingList> mappings)
@@ -38,14 +44,23 @@ public:
     Result<std::string> path_of(const ebpf::Mapping &mapping) override {
         return mappings_.path_of(mapping);
     }
-    Result<processes::MappedFile> open_program(std::uint32_t tgid, std::uint64_t inode,
+    Result<processes::MappedFile> open_program(std::uint32_t tgid, const FileId &id,
                                                std::uint64_t bytes) override {
         return reader_.open_program(
-            tgid, program_of(tgid), inode, bytes,
-            [&](std::uint32_t file_system) { return answers(tgid, file_system); });
+            tgid, program_of(tgid), id.inode, bytes,
+            [&](std::uint32_t child, const ForeignReader::Answer &opened) -> Result<bool> {
+                const auto mapped = list_->find(child, opened.number);
+                if (!mapped) {
+                    return tl::unexpected(mapped.error());
+                }
+                if (!is_same(mapped->file, id) && !is_below(tgid, id, mapped->file)) {
+                    return fail("it runs another program", ESRCH);
+                }
+                return processes::always_answers(*mapped);
+            });
     }
-    bool runs_program(std::uint32_t tgid, std::uint64_t inode, std::uint64_t bytes) override {
-        return reader_.is_program(tgid, program_of(tgid), inode, bytes);
+    bool runs_program(std::uint32_t tgid, const FileId &id, std::uint64_t bytes) override {
+        return reader_.is_program(tgid, program_of(tgid), id.inode, bytes);
     }
     Result<std::string> read_memory(std::uint32_t tgid, std::uint64_t address,
                                     std::size_t size) override {
@@ -61,15 +76,12 @@ public:
     }
 
 private:
-    // Only the kernel can tell which file system is below an overlay.
-    bool answers(std::uint32_t tgid, std::uint32_t file_system) {
-        constexpr std::uint32_t overlay = 0x794C7630;
-        if (file_system != overlay) {
-            return processes::always_answers(file_system);
-        }
+    // Only the kernel can tell which file is below a program on an overlay.
+    bool is_below(std::uint32_t tgid, const FileId &program, const FileId &file) {
         const auto mappings = mappings_.read(tgid);
-        return mappings && std::ranges::any_of(*mappings, [](const ebpf::Mapping &mapping) {
-                   return mapping.is_program && processes::always_answers(mapping.file_system);
+        return mappings && std::ranges::any_of(*mappings, [&](const ebpf::Mapping &mapping) {
+                   return mapping.is_program && is_same(mapping.program, program) &&
+                          mapping.file == file;
                });
     }
 
@@ -82,14 +94,14 @@ private:
 
 }  // namespace
 
-Result<processes::MappedFile> MappedFiles::open_program(std::uint32_t tgid, std::uint64_t inode,
+Result<processes::MappedFile> MappedFiles::open_program(std::uint32_t tgid, const FileId &id,
                                                         std::uint64_t bytes) {
     Fd file(::open(program_of(tgid).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status{};
     if (!file || ::fstat(file.get(), &status) != 0) {
         return fail_errno("open a program");
     }
-    if (status.st_ino != inode || static_cast<std::uint64_t>(status.st_size) != bytes) {
+    if (status.st_ino != id.inode || static_cast<std::uint64_t>(status.st_size) != bytes) {
         return fail("it runs another program", ESRCH);
     }
     return processes::MappedFile{std::move(file), {}};

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "exporter/base/fd.h"
+#include "exporter/base/file_id.h"
 #include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
 #include "exporter/ebpf/mapping_list.h"
@@ -39,14 +40,14 @@ public:
         return fail("not possible here");
     }
 
-    // The executable of a process, if it has this inode and size.
+    // The executable of a process, if it is this one, and has this size.
     [[nodiscard]] virtual Result<processes::MappedFile> open_program(std::uint32_t tgid,
-                                                                     std::uint64_t inode,
+                                                                     const FileId &id,
                                                                      std::uint64_t bytes);
-    // Whether the process still runs that executable.
-    [[nodiscard]] virtual bool runs_program(std::uint32_t tgid, std::uint64_t inode,
+    // Whether the process still runs it, as far as stat() shows.
+    [[nodiscard]] virtual bool runs_program(std::uint32_t tgid, const FileId &id,
                                             std::uint64_t bytes) {
-        return open_program(tgid, inode, bytes).has_value();
+        return open_program(tgid, id, bytes).has_value();
     }
     // Memory of a process, from `address` on: `size` bytes, or fewer.
     [[nodiscard]] virtual Result<std::string> read_memory(std::uint32_t tgid, std::uint64_t address,

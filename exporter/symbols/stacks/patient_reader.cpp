@@ -86,7 +86,7 @@ Result<ForeignReader::Answer> PatientReader::find_program(std::uint32_t tgid,
     if (const auto prepared = prepare(tgid); !prepared) {
         return tl::unexpected(prepared.error());
     }
-    auto opened = answer(tgid, reader_->open("", path, true));
+    auto opened = answer(tgid, reader_->open("", path));
     if (!opened) {
         return tl::unexpected(opened.error());
     }
@@ -108,12 +108,17 @@ bool PatientReader::is_program(std::uint32_t tgid, const std::string &path, std:
 
 Result<processes::MappedFile> PatientReader::open_program(
     std::uint32_t tgid, const std::string &path, std::uint64_t inode, std::uint64_t bytes,
-    const std::function<bool(std::uint32_t)> &answers) {
+    const Identify &identify) {
     auto opened = find_program(tgid, path, inode, bytes);
     if (!opened) {
         return tl::unexpected(opened.error());
     }
-    const bool is_copy = !answers(opened->file_system);
+    const auto answers = identify(static_cast<std::uint32_t>(reader_->pid()), *opened);
+    if (!answers) {
+        (void)answer(tgid, reader_->close());
+        return tl::unexpected(answers.error());
+    }
+    const bool is_copy = !*answers;
     auto content =
         answer(tgid, is_copy ? reader_->copy(ForeignReader::Part::symbols) : reader_->take());
     if (!content) {

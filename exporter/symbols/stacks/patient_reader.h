@@ -26,11 +26,16 @@ public:
     explicit PatientReader(Clock::duration leave_alone = std::chrono::minutes(1))
         : leave_alone_(leave_alone) {}
 
-    // The executable at `path`, if it has this inode and size. `answers` says whether reads on its
-    // file system never wait for others.
-    [[nodiscard]] Result<processes::MappedFile> open_program(
-        std::uint32_t tgid, const std::string &path, std::uint64_t inode, std::uint64_t bytes,
-        const std::function<bool(std::uint32_t file_system)> &answers);
+    // Whether reads of the file that a child has opened and mapped at this address never wait for
+    // others; an error if it is another file than the one that was asked for.
+    using Identify =
+        std::function<Result<bool>(std::uint32_t child, const ForeignReader::Answer &opened)>;
+    // The executable at `path`, if it has this inode and size, and `identify` knows it.
+    [[nodiscard]] Result<processes::MappedFile> open_program(std::uint32_t tgid,
+                                                             const std::string &path,
+                                                             std::uint64_t inode,
+                                                             std::uint64_t bytes,
+                                                             const Identify &identify);
     // Whether the process runs that executable.
     [[nodiscard]] bool is_program(std::uint32_t tgid, const std::string &path, std::uint64_t inode,
                                   std::uint64_t bytes);

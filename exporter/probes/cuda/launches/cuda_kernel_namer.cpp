@@ -35,7 +35,7 @@ std::optional<std::string> string_of_process(MappedFiles &files, const Executabl
     auto text = read_string(executable.tgid, address, CudaKernelNamer::max_registered_bytes,
                             reader_of(files));
     // Check after the read: if the process ended before it, another process may have its id.
-    if (!text || !files.runs_program(executable.tgid, executable.id.inode, executable.bytes) ||
+    if (!text || !files.runs_program(executable.tgid, executable.id, executable.bytes) ||
         code_start_of(executable.tgid) != executable.code_start) {
         return std::nullopt;
     }
@@ -197,7 +197,7 @@ CachedFile *CudaKernelNamer::open_executable(const Executable &executable) {
     if (CachedFile *known = cache_.find(executable.id, executable.bytes)) {
         return known;
     }
-    auto file = files_->open_program(executable.tgid, executable.id.inode, executable.bytes);
+    auto file = files_->open_program(executable.tgid, executable.id, executable.bytes);
     return file ? &cache_.keep(executable.id, std::move(*file)) : nullptr;
 }
 

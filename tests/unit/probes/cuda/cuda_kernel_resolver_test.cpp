@@ -30,7 +30,7 @@ public:
     Result<processes::MappedFile> open_file(const ebpf::Mapping & /*mapping*/) override {
         return fail("it does not answer", ETIMEDOUT);
     }
-    Result<processes::MappedFile> open_program(std::uint32_t /*tgid*/, std::uint64_t /*inode*/,
+    Result<processes::MappedFile> open_program(std::uint32_t /*tgid*/, const FileId & /*id*/,
                                                std::uint64_t /*bytes*/) override {
         return fail("it does not answer", ETIMEDOUT);
     }

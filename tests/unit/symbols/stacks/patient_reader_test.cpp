@@ -95,7 +95,7 @@ TEST_CASE("a patient reader opens the program that is asked for, and no other") 
     const std::string path = "/proc/" + std::to_string(::getpid()) + "/exe";
     for (const bool answers : {true, false}) {
         const auto opened = reader.open_program(own_tgid(), path, self.st_ino, bytes,
-                                                [=](std::uint32_t) { return answers; });
+                                                [=](auto, const auto &) { return answers; });
         REQUIRE(opened.has_value());
         CHECK(static_cast<bool>(opened->content) != answers);
         char magic = 0;
@@ -103,9 +103,14 @@ TEST_CASE("a patient reader opens the program that is asked for, and no other") 
         CHECK(magic == 'E');
     }
     const auto another = reader.open_program(own_tgid(), path, self.st_ino, bytes + 1,
-                                             [](std::uint32_t) { return true; });
+                                             [](auto, const auto &) { return true; });
     REQUIRE_FALSE(another.has_value());
     CHECK(another.error().code == ESRCH);
+    const auto refused = reader.open_program(
+        own_tgid(), path, self.st_ino, bytes,
+        [](auto, const auto &) -> Result<bool> { return fail("another", EACCES); });
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().code == EACCES);
 }
 
 TEST_CASE("a patient reader copies texts of a process's own user only") {
