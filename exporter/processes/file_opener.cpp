@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t max_working = 12;
 constexpr std::size_t max_copying = 2;
 constexpr std::size_t max_idle = 2;
-// Over this limit, only files on file systems that always answer are opened.
+// Over this limit, only files on file systems that always answer are opened, and by no path.
 constexpr std::size_t max_stuck = 24;
 constexpr std::ptrdiff_t max_stuck_of_user = 8;
 // How long a file system that did not answer is left alone.
@@ -51,11 +51,14 @@ constexpr std::array<std::uint32_t, 16> local = {
     0x3153464A,  // jfs
 };
 
+bool is_local(const ebpf::Mapping &mapping) {
+    return std::ranges::find(local, mapping.file_system) != local.end();
+}
+
 }  // namespace
 
 bool always_answers(const ebpf::Mapping &mapping) {
-    return !mapping.is_mounted_by_user &&
-           std::ranges::find(local, mapping.file_system) != local.end();
+    return !mapping.is_mounted_by_user && is_local(mapping);
 }
 
 namespace {
@@ -101,14 +104,20 @@ Result<> FileOpener::ask_to_open(Opening &opening) {
 bool FileOpener::is_blocked(const ebpf::Mapping &mapping) {
     forget_gone();
     std::erase_if(slow_, [now = Clock::now()](const Slow &slow) { return now >= slow.until; });
+    if (!stuck_.empty() && is_user_over_limit(sharing_user_of(mapping.tgid))) {
+        return true;
+    }
     if (always_answers(mapping)) {
         return false;
     }
-    const auto user = stuck_.empty() ? std::nullopt : sharing_user_of(mapping.tgid);
     return stuck_.size() >= max_stuck ||
-           std::ranges::count(stuck_, user, &Stuck::user) >= max_stuck_of_user ||
-           std::ranges::find(slow_, mapping.file.device, &Slow::device) != slow_.end() ||
-           std::ranges::find(stuck_, mapping.file.device, &Stuck::device) != stuck_.end();
+           (!is_local(mapping) &&
+            (std::ranges::find(slow_, mapping.file.device, &Slow::device) != slow_.end() ||
+             std::ranges::find(stuck_, mapping.file.device, &Stuck::device) != stuck_.end()));
+}
+
+bool FileOpener::is_user_over_limit(const std::optional<std::uint32_t> &user) const {
+    return std::ranges::count(stuck_, user, &Stuck::user) >= max_stuck_of_user;
 }
 
 void FileOpener::forget_gone() {
@@ -250,6 +259,10 @@ std::optional<Result<MappedFile>> FileOpener::answered(Opening &opening,
         opening.last_.code = opening.last_.code == EINVAL ? EINVAL : EACCES;
         return end(opening, tl::unexpected(opening.last_));
     }
+    // A path leads where the process likes, whatever file system the file is on.
+    if (stuck_.size() >= max_stuck || is_user_over_limit(opening.user_)) {
+        return end(opening, fail("its path is not followed while others do not answer", ETIMEDOUT));
+    }
     const auto asked = ask_to_open(opening);
     return asked ? std::nullopt : std::optional(end(opening, tl::unexpected(asked.error())));
 }
@@ -271,7 +284,9 @@ Result<MappedFile> FileOpener::end(Opening &opening, Result<MappedFile> result) 
 
 Result<MappedFile> FileOpener::give_up(Opening &opening) {
     abandon(opening);
-    slow_.push_back({opening.mapping_.file.device, Clock::now() + left_alone});
+    if (!is_local(opening.mapping_)) {
+        slow_.push_back({opening.mapping_.file.device, Clock::now() + left_alone});
+    }
     return fail("its file system does not answer", ETIMEDOUT);
 }
 
@@ -279,8 +294,8 @@ void FileOpener::abandon(Opening &opening) {
     if (opening.reader_) {
         end_work(opening);
         if (!opening.reader_->end()) {
-            stuck_.push_back(
-                {std::move(opening.reader_), opening.mapping_.file.device, opening.user_});
+            stuck_.push_back({std::move(opening.reader_), opening.mapping_.file.device,
+                              opening.user_});
         }
         opening.reader_.reset();
     }

@@ -90,7 +90,7 @@ public:
 
     // Gives up opening the file.
     void abandon(Opening &opening);
-    // Whether files of that file system are not opened now.
+    // Whether files of that file system, or of that user, are not opened now.
     [[nodiscard]] bool is_blocked(const ebpf::Mapping &mapping);
 
     // Ends children that were idle for so long: they keep memory.
@@ -125,6 +125,7 @@ private:
     Result<MappedFile> end(Opening &opening, Result<MappedFile> result);
     Result<MappedFile> give_up(Opening &opening);
     void forget_gone();
+    [[nodiscard]] bool is_user_over_limit(const std::optional<std::uint32_t> &user) const;
 
     ebpf::MappingList *mappings_;
     std::vector<std::unique_ptr<ForeignReader>> idle_;
