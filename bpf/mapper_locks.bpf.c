@@ -38,6 +38,12 @@ volatile __u64 walked_node = 0; /* the address of an rb_node; 0: the walk has en
 volatile __u32 came_from = 0;
 volatile __u32 held_in_run = 0;
 
+/* Which process has most of the mappings, if one has more than half of them: each mapping of it is
+ * a vote for it, and each other one is a vote against it. */
+volatile __u64 leader = 0; /* its mm_struct */
+volatile __u32 leader_tgid = 0;
+volatile __u32 votes = 0;
+
 struct held_lock found; /* not on the program's stack, which is short */
 
 static __always_inline bool is_held(struct mm_struct *mm)
@@ -55,6 +61,17 @@ static __always_inline bool is_held(struct mm_struct *mm)
 	return count & 0x7fffffffffffff01;
 }
 
+static __always_inline void vote(struct mm_struct *mm)
+{
+	if (votes > 0) {
+		votes = leader == (__u64)mm ? votes + 1 : votes - 1;
+		return;
+	}
+	leader = (__u64)mm;
+	leader_tgid = bpf_core_field_exists(mm->owner) ? BPF_CORE_READ(mm, owner, tgid) : 0;
+	votes = 1;
+}
+
 static __always_inline void look_at(struct bpf_iter_meta *meta, struct rb_node *node)
 {
 	struct vm_area_struct *vma =
@@ -63,7 +80,10 @@ static __always_inline void look_at(struct bpf_iter_meta *meta, struct rb_node *
 
 	if ((BPF_CORE_READ(vma, vm_flags) & (VM_MAYEXEC | VM_MAYSHARE | VM_HUGETLB)) !=
 		VM_MAYEXEC ||
-	    !mm || !is_held(mm))
+	    !mm)
+		return;
+	vote(mm);
+	if (!is_held(mm))
 		return;
 	found.memory = (__u64)mm;
 	if (bpf_core_field_exists(mm->owner))
@@ -110,6 +130,7 @@ int mapper_locks(struct bpf_iter__task *context)
 	if (begins) {
 		walked_node = (__u64)BPF_CORE_READ(inode, i_mapping, i_mmap.rb_root.rb_node);
 		came_from = FROM_PARENT;
+		votes = 0;
 		begins = 0;
 	}
 	held_in_run = 0;

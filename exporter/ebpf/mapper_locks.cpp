@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -31,6 +32,8 @@ constexpr std::chrono::microseconds between_looks{500};
 // The most runs of the program for one look: 85,000 mappings. Nobody has as many of a library,
 // except somebody who wants to hide a lock among them.
 constexpr int most_runs = 2000;
+// Such a look takes a tenth of a second. It is not repeated before.
+constexpr std::chrono::seconds before_next_look{2};
 
 class MapperLocks {
 public:
@@ -42,6 +45,12 @@ public:
 
     Result<std::vector<HeldLock>> look(const FileId &file) {
         const std::lock_guard lock(mutex_);
+        std::erase_if(crowds_, [now = Clock::now()](const auto &entry) {
+            return now - entry.second.seen >= before_next_look;
+        });
+        if (crowds_.contains(file.address)) {
+            return std::vector<HeldLock>{HeldLock{}};
+        }
         auto &state = *skeleton_->bss;
         state.inode_address = file.address;
         state.begins = true;
@@ -62,11 +71,25 @@ public:
                 return held;
             }
         }
+        crowds_[file.address] = {Clock::now(), state.leader_tgid};
         held.push_back({});  // one that may be among the rest
         return held;
     }
 
+    // After a look that did not come to its end.
+    [[nodiscard]] std::uint32_t leader_of(const FileId &file) {
+        const std::lock_guard lock(mutex_);
+        const auto crowd = crowds_.find(file.address);
+        return crowd == crowds_.end() ? 0 : crowd->second.leader;
+    }
+
 private:
+    using Clock = std::chrono::steady_clock;
+    struct Crowd {
+        Clock::time_point seen;
+        std::uint32_t leader;
+    };
+
     MapperLocks(Skeleton<mapper_locks_bpf> skeleton, Fd link)
         : skeleton_(std::move(skeleton)), link_(std::move(link)) {}
 
@@ -89,6 +112,7 @@ private:
     }
 
     std::mutex mutex_;
+    std::map<std::uint64_t, Crowd> crowds_;  // by the file's address
     Skeleton<mapper_locks_bpf> skeleton_;
     Fd link_;
 };
@@ -135,7 +159,11 @@ std::optional<LockingProcess> process_that_locks(const FileId &file, int looks) 
             return locks->look(file);
         },
         looks);
-    return held ? std::optional(LockingProcess{held->tgid}) : std::nullopt;
+    if (!held) {
+        return std::nullopt;
+    }
+    return held->memory == 0 ? LockingProcess{locks->leader_of(file), true}
+                             : LockingProcess{held->tgid};
 }
 
 Result<> check_mapper_locks(const FileId &file, int looks) {
@@ -143,10 +171,12 @@ Result<> check_mapper_locks(const FileId &file, int looks) {
     if (!process) {
         return {};
     }
-    return fail((process->tgid == 0 ? std::string("a process")
-                                    : "process " + std::to_string(process->tgid)) +
-                    " maps it and keeps its mappings locked",
-                EAGAIN);
+    return fail(
+        (process->tgid == 0 ? std::string("a process")
+                            : "process " + std::to_string(process->tgid)) +
+            (process->is_crowd ? " maps it tens of thousands of times: others may hide a lock there"
+                               : " maps it and keeps its mappings locked"),
+        EAGAIN);
 }
 
 }  // namespace gpusnoop::ebpf

@@ -17,6 +17,9 @@ namespace gpusnoop::ebpf {
 // not answer; and no process of the machine can fork meanwhile.
 struct LockingProcess {
     std::uint32_t tgid = 0;  // 0: not known
+    // The file has too many mappings to see whether one of them is locked. The process has most of
+    // them.
+    bool is_crowd = false;
 };
 
 // Loads the program that asks the kernel: else the first question does, which takes milliseconds.

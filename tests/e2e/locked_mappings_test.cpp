@@ -58,13 +58,13 @@ private:
     e2e::Child child_;
 };
 
-// Maps a file a thousand times.
+// Maps a file so many times.
 class MapsOften {
 public:
-    explicit MapsOften(const std::filesystem::path &file)
-        : child_([&]() -> int {
+    explicit MapsOften(const std::filesystem::path &file, int times = 1000)
+        : child_([&, times]() -> int {
               const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-              for (int i = 0; i < 1000; i++) {
+              for (int i = 0; i < times; i++) {
                   if (::mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE, fd, 0) == MAP_FAILED) {
                       return 1;
                   }
@@ -76,12 +76,37 @@ public:
                    [&] { return std::filesystem::exists(directory_ / "mapped"); });
     }
 
+    [[nodiscard]] pid_t pid() const { return child_.pid(); }
+
 private:
     TemporaryDirectory directory_;
     e2e::Child child_;
 };
 
 }  // namespace
+
+TEST_CASE("a library with too many mappings is attached to later, and who has them is named",
+          "[e2e]") {
+    require_bpf();
+    const LockedLibrary crowded;
+    const LockedLibrary free;
+    constexpr int many = 60'000;
+    auto one = std::make_unique<MapsOften>(crowded.library, many);
+    const MapsOften other(crowded.library, many);
+    const Exporter exporter("discovery: {rescan_interval: 1s}\n");
+    const e2e::MapsAsCode user(crowded.library);
+    exporter.wait_for_log("maps it tens of thousands of times");
+    const auto is_named = [&](pid_t pid) {
+        return exporter.log().find("process " + std::to_string(pid) +
+                                   " maps it tens of thousands of times") != std::string::npos;
+    };
+    CHECK((is_named(one->pid()) || is_named(other.pid())));
+    const e2e::MapsAsCode user_of_free(free.library);
+    exporter.wait_until_attached_to(free.library);
+    CHECK(exporter.times_attached_to(crowded.library) == 0);
+    one.reset();
+    exporter.wait_until_attached_to(crowded.library);
+}
 
 TEST_CASE("a library that a process with locked mappings maps delays no other library", "[e2e]") {
     require_bpf();

@@ -1,11 +1,13 @@
 // Files on a file system that does not answer: nobody but the processes that use them is the worse
 // for it.
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -14,6 +16,9 @@
 #include <vector>
 
 #include "exporter/discovery/gpus/gpu_lookup.h"
+#include "exporter/ebpf/mapping_list.h"
+#include "exporter/processes/file_opener.h"
+#include "exporter/system/foreign_reader.h"
 #include "tests/e2e/child.h"
 #include "tests/e2e/hostile.h"
 #include "tests/harness/exporter.h"
@@ -141,6 +146,35 @@ TEST_CASE("a library on a file system in user space is attached to", "[e2e]") {
     files.hang();
     // Nothing of it stays open that would have to be closed.
     check_it_ends(exporter);
+}
+
+TEST_CASE("paths of one user that do not answer cost few children, and others none", "[e2e]") {
+    require_bpf();
+    auto list = gpusnoop::ebpf::MappingList::open();
+    REQUIRE(list.has_value());
+    const HangingFileSystem files(slow_files_library, slow_files_good_library);
+    files.hang();
+    gpusnoop::processes::FileOpener opener(**list);
+    // Of a file in memory, to which the kernel's own link does not lead any more.
+    gpusnoop::ebpf::Mapping mapping{};
+    mapping.tgid = mapping.tid = static_cast<std::uint32_t>(::getpid());
+    mapping.name = slow_files_library;
+    mapping.file_system = TMPFS_MAGIC;
+    for (int i = 0; i < 10; i++) {
+        const auto opened = opener.open(mapping, files.file().string(),
+                                        gpusnoop::ForeignReader::Part::symbols);
+        REQUIRE_FALSE(opened.has_value());
+        CHECK(opened.error().code == ETIMEDOUT);
+    }
+    CHECK(opener.stuck() == 8);
+    CHECK(opener.is_blocked(mapping));
+    const TemporaryDirectory directory;
+    const e2e::Child other([&]() -> int {
+        e2e::map_as_nobody({slow_files_good_library}, directory / "maps");
+        e2e::pause_for_ever();
+    });
+    mapping.tgid = mapping.tid = static_cast<std::uint32_t>(other.pid());
+    eventually("the process to be another user's", [&] { return !opener.is_blocked(mapping); });
 }
 
 TEST_CASE("files of one user that are copied slowly leave a child for others", "[e2e]") {
