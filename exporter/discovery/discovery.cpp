@@ -9,7 +9,6 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/mapper_locks.h"
-#include "exporter/processes/user_shares.h"
 #include "exporter/system/priority.h"
 
 namespace gpusnoop::discovery {
@@ -23,8 +22,6 @@ using std::chrono::seconds;
 constexpr milliseconds patience_in_round{50};
 // How long new processes may be examined before the events are read again.
 constexpr milliseconds looks_in_round{50};
-// A process with more mappings takes its user's time. A program with all of PyTorch has half.
-constexpr std::size_t many_mappings = 1024;
 // A storm of mappings wakes the thread no more often than this on average. A program that starts
 // maps its libraries within a few such times, so some rounds may follow each other at once.
 constexpr milliseconds between_rounds{2};
@@ -223,7 +220,7 @@ void Discovery::look_at_changed() {
 }
 
 void Discovery::look_at(std::uint32_t tgid) {
-    const auto began = Clock::now();
+    const auto spending = spend_on(tgid);
     const auto mappings = kernel_.mappings->read(tgid);
     if (!mappings && mappings.error().code == ETIMEDOUT) {
         news_.silent.insert(tgid);
@@ -235,10 +232,6 @@ void Discovery::look_at(std::uint32_t tgid) {
         consider_all(*mappings);
         if (found_.has_users()) {
             note_use();
-        }
-        if (mappings->size() > many_mappings) {
-            turns_.spend(processes::sharing_user_of(tgid).value_or(unknown_user),
-                         Clock::now() - began);
         }
     }
     news_.mapped_at.erase(news_.mapped_at.lower_bound({tgid, ""}),

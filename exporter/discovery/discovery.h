@@ -213,6 +213,7 @@ private:
     void begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known);
     [[nodiscard]] bool is_opening() const;
     void await_turn(const Key &key, Known &known, const ebpf::Mapping &mapping);
+    [[nodiscard]] Turns::Spending spend_on(std::uint32_t tgid);
     [[nodiscard]] Clock::duration spent_on(std::uint32_t tgid) const;
     [[nodiscard]] std::vector<Key> openings_in_turn() const;
     void go_on_opening();

@@ -152,6 +152,7 @@ Result<std::string> Discovery::path_of(const ebpf::Mapping &mapping, const Known
 }
 
 void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known) {
+    const auto spending = spend_on(mapping.tgid);
     if (must_wait_for(mapping.file)) {
         postpone(key, known, mapping, before_next_wait);
         return;
@@ -188,6 +189,13 @@ bool Discovery::is_opening() const {
 void Discovery::await_turn(const Key &key, Known &known, const ebpf::Mapping &mapping) {
     postpone(key, known, mapping, Clock::duration::zero());
     known.awaits_turn = true;
+}
+
+// The user is asked for first, as the process may end meanwhile.
+Turns::Spending Discovery::spend_on(std::uint32_t tgid) {
+    return tgid == 0 ? Turns::Spending(nullptr, 0)
+                     : Turns::Spending(
+                           &turns_, processes::sharing_user_of(tgid).value_or(unknown_user));
 }
 
 Discovery::Clock::duration Discovery::spent_on(std::uint32_t tgid) const {
@@ -250,6 +258,7 @@ void Discovery::finish_opening() {
 
 void Discovery::advance(const Key &key, Known &known, milliseconds patience) {
     progress_.come_round();  // many files may be due in one round
+    const auto spending = spend_on(known.opening->mapping().tgid);
     const auto began = Clock::now();
     auto file = openings_.opener->advance(*known.opening, patience);
     openings_.patience =
@@ -261,14 +270,8 @@ void Discovery::advance(const Key &key, Known &known, milliseconds patience) {
     const auto opening = std::move(known.opening);
     openings_.keys.erase(key);
     if (*file) {
-        const auto offered = Clock::now();
-        const Unpreferred unpreferred(spent_on(opening->mapping().tgid) > Clock::duration::zero());
+        const Unpreferred unpreferred(spent_on(opening->mapping().tgid) >= turn);
         offer(key, known, *opening, std::move(**file));
-        if (const auto took = Clock::now() - offered;
-            took >= turn && opening->mapping().tgid != 0) {
-            turns_.spend(processes::sharing_user_of(opening->mapping().tgid).value_or(unknown_user),
-                         took);
-        }
     } else {
         refuse(key, known, opening->mapping(), file->error());
     }

@@ -55,6 +55,7 @@ void Discovery::note_mounts() {
     for (const Key &key : std::exchange(newly_attached_, {})) {
         const auto known = known_.find(key);
         if (known != known_.end() && known->second.is_attached() && known->second.last) {
+            const auto spending = spend_on(known->second.last->tgid);
             known->second.is_lasting =
                 is_on_lasting_mount(known->second.file, known->second.last->tid);
         }

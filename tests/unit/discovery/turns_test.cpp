@@ -25,3 +25,24 @@ TEST_CASE("what a user's files took counts for less and less, and is then forgot
     turns.forget(now + 100s);
     CHECK(turns.is_even());
 }
+
+TEST_CASE("many short times count, too, each for one user") {
+    const auto now = Turns::Clock::now();
+    Turns turns;
+    for (int i = 0; i < 3; i++) {
+        Turns::Spending outer(&turns, 1000, now);
+        Turns::Spending inner(&turns, 1001, now + 1ms);
+        Turns::Spending short_one(&turns, 1002, now + 1ms);
+        short_one.end(now + 1500us);
+        Turns::Spending nobody(nullptr, 0, now);
+        nobody.end(now + 1h);
+        inner.end(now + 11ms);
+        outer.end(now + 40ms);
+    }
+    CHECK(turns.spent_by(1000) == 90ms);
+    CHECK(turns.spent_by(1001) == 30ms);
+    CHECK(turns.spent_by(1002) == 0ms);
+    CHECK(turns.is_even());
+    turns.spend(1000, 10ms);
+    CHECK_FALSE(turns.is_even());
+}
