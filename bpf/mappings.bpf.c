@@ -27,6 +27,24 @@ static __u64 listed_in;
 static int listed_of;
 static __u32 listed;
 
+/* Of a process whose first thread has ended, one of the others is listed. */
+struct listed_thread {
+	__u64 session_id;
+	int tid;
+	__u32 unused;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32); /* tgid */
+	__type(value, struct listed_thread);
+} mapping_threads_listed SEC(".maps");
+
+/* Not on the program's stack, which is short. */
+static __u32 standing_for;
+static struct listed_thread standing;
+
 struct task_struct___execs {
 	__u64 self_exec_id;
 } __attribute__((preserve_access_index));
@@ -48,6 +66,24 @@ static __always_inline bool is_reader(struct task_struct *task)
 		return false;
 	bpf_probe_read_kernel_str(comm, sizeof(comm), task->comm);
 	return __builtin_memcmp(comm, FOREIGN_READER, sizeof(FOREIGN_READER)) == 0;
+}
+
+static __always_inline bool stands_for_process(struct bpf_iter_meta *meta, struct task_struct *task)
+{
+	struct listed_thread *known;
+
+	if (task->tgid == task->pid)
+		return true;
+	if (task->group_leader->mm)
+		return false;
+	standing_for = task->tgid;
+	standing.session_id = meta->session_id;
+	standing.tid = task->pid;
+	known = bpf_map_lookup_elem(&mapping_threads_listed, &standing_for);
+	if (known && known->session_id == standing.session_id)
+		return known->tid == standing.tid;
+	bpf_map_update_elem(&mapping_threads_listed, &standing_for, &standing, BPF_ANY);
+	return true;
 }
 
 static __always_inline __u64 modified_ns(struct inode *inode)
@@ -120,11 +156,8 @@ int mapping_list(struct bpf_iter__task_vma *context)
 		return 0;
 	if (!(vma->vm_flags & VM_EXEC) || (!list_readers && is_reader(task)))
 		return 0;
-	/* List the first thread of a process; if that has ended, all the others. */
-	if (task->tgid != task->pid && task->group_leader->mm)
-		return 0;
 	file = vma->vm_file;
-	if (!file || !has_room(context->meta, task))
+	if (!file || !stands_for_process(context->meta, task) || !has_room(context->meta, task))
 		return 0;
 	record = bpf_map_lookup_elem(&mapping_scratch, &zero);
 	if (!record)

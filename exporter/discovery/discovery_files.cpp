@@ -152,14 +152,14 @@ Result<std::string> Discovery::path_of(const ebpf::Mapping &mapping, const Known
 }
 
 void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known) {
-    const auto spending = spend_on(mapping.tgid);
     if (must_wait_for(mapping.file)) {
         postpone(key, known, mapping, before_next_wait);
         return;
     }
-    if (is_locked(key, known, mapping)) {
+    if (is_locked(key, known, mapping)) {  // perhaps by another user
         return;
     }
+    const auto spending = spend_on(mapping.tgid);
     if (Clock::now() >= openings_.turn_until) {
         await_turn(key, known, mapping);
         return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -15,37 +16,12 @@ namespace gpusnoop::processes {
 
 namespace {
 
+// For all processes together: longer, and each is asked by itself, with a limit of its own.
+constexpr std::chrono::seconds longest_for_all{2};
+
 bool is_timeout(const Result<std::vector<ebpf::Mapping>> &result) {
     return !result && result.error().code == ETIMEDOUT;
 }
-
-// A user can have many processes, each with many mappings. Of those that one has beyond the first
-// ones, only so many are kept of each user.
-class Room {
-public:
-    [[nodiscard]] bool has(const ebpf::Mapping &mapping) {
-        if (mapping.tgid != tgid_) {
-            tgid_ = mapping.tgid;
-            of_process_ = 0;
-        }
-        if (++of_process_ <= of_each_process) {
-            return true;
-        }
-        if (of_process_ == of_each_process + 1) {
-            user_ = sharing_user_of(tgid_);
-        }
-        return of_users_.take(user_);
-    }
-
-private:
-    static constexpr std::size_t of_each_process = 512;
-    static constexpr std::size_t of_each_user = 65'536;
-
-    std::uint32_t tgid_ = 0;
-    std::size_t of_process_ = 0;
-    std::optional<std::uint32_t> user_;
-    UserQuota of_users_{of_each_user};
-};
 
 // Finds a mapping in pieces of /proc/PID/maps, whose lines are as long as paths.
 class PathInMaps {
@@ -87,7 +63,40 @@ private:
 
 }  // namespace
 
+// A user can have many processes, each with many mappings. Of those that one has beyond the first
+// ones, only so many are kept of each user.
+class MappingReader::Room {
+public:
+    [[nodiscard]] bool has(const ebpf::Mapping &mapping) {
+        if (mapping.tgid != tgid_) {
+            tgid_ = mapping.tgid;
+            of_process_ = 0;
+        }
+        if (++of_process_ <= of_each_process) {
+            return true;
+        }
+        if (of_process_ == of_each_process + 1) {
+            user_ = sharing_user_of(tgid_);
+        }
+        return of_users_.take(user_);
+    }
+
+private:
+    static constexpr std::size_t of_each_process = 512;
+    static constexpr std::size_t of_each_user = 65'536;
+
+    std::uint32_t tgid_ = 0;
+    std::size_t of_process_ = 0;
+    std::optional<std::uint32_t> user_;
+    UserQuota of_users_{of_each_user};
+};
+
 Result<std::vector<ebpf::Mapping>> MappingReader::read(std::uint32_t tgid) {
+    Room room;
+    return read(tgid, room);
+}
+
+Result<std::vector<ebpf::Mapping>> MappingReader::read(std::uint32_t tgid, Room &room) {
     return reader_.about(tgid, [&]() -> Result<std::vector<ebpf::Mapping>> {
         const auto iterator = list_.iterate(tgid);
         if (!iterator) {
@@ -95,7 +104,7 @@ Result<std::vector<ebpf::Mapping>> MappingReader::read(std::uint32_t tgid) {
                        ? Result<std::vector<ebpf::Mapping>>()
                        : Result<std::vector<ebpf::Mapping>>(tl::unexpected(iterator.error()));
         }
-        return read_from(*iterator);
+        return read_from(*iterator, room, WorkLimit());
     });
 }
 
@@ -105,7 +114,10 @@ Result<std::vector<ebpf::Mapping>> MappingReader::read_all() {
         if (!iterator) {
             return tl::unexpected(iterator.error());
         }
-        auto mappings = read_from(*iterator);
+        Room room;
+        auto mappings =
+            read_from(*iterator, room,
+                      list_.can_list_one() ? WorkLimit().at_most(longest_for_all) : WorkLimit());
         if (!is_timeout(mappings) || !list_.can_list_one()) {
             return mappings;
         }
@@ -117,8 +129,9 @@ Result<std::vector<ebpf::Mapping>> MappingReader::read_each() {
     const std::vector<std::uint32_t> running = all_processes();
     reader_.forget_all_but(running);
     std::vector<ebpf::Mapping> all;
+    Room room;
     for (const std::uint32_t tgid : running) {
-        auto mappings = read(tgid);
+        auto mappings = read(tgid, room);
         if (mappings) {
             std::ranges::move(*mappings, std::back_inserter(all));
         } else if (!is_timeout(mappings)) {
@@ -146,11 +159,14 @@ Result<std::string> MappingReader::path_of(const ebpf::Mapping &mapping) {
     });
 }
 
-Result<std::vector<ebpf::Mapping>> MappingReader::read_from(const Fd &iterator) {
+Result<std::vector<ebpf::Mapping>> MappingReader::read_from(const Fd &iterator, Room &room,
+                                                            const WorkLimit &time) {
     std::vector<ebpf::Mapping> mappings;
     std::vector<std::byte> rest;
-    Room room;
     for (;;) {
+        if (time.is_reached()) {
+            return fail("the mappings of all processes take too long to list", ETIMEDOUT);
+        }
         const auto answer =
             reader_.ask([&](ForeignReader &reader) { return reader.read_on(iterator.get()); });
         if (!answer) {

@@ -8,6 +8,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
+#include "exporter/base/work_limit.h"
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/processes/process_reader.h"
 
@@ -41,7 +42,11 @@ public:
     void rest(ProcessReader::Clock::duration unused) { reader_.rest(unused); }
 
 private:
-    Result<std::vector<ebpf::Mapping>> read_from(const Fd &iterator);
+    class Room;  // for mappings
+
+    Result<std::vector<ebpf::Mapping>> read(std::uint32_t tgid, Room &room);
+    Result<std::vector<ebpf::Mapping>> read_from(const Fd &iterator, Room &room,
+                                                 const WorkLimit &time);
     Result<std::vector<ebpf::Mapping>> read_each();
 
     ebpf::MappingList &list_;

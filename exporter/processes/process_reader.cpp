@@ -39,6 +39,7 @@ std::string_view text_of(std::span<const std::byte> buffer, const ForeignReader:
 Result<> ProcessReader::begin(std::uint32_t tgid) {
     waited_ = {};
     spent_ = {};
+    ran_ = {};
     was_asked_ = false;
     const auto now = Clock::now();
     const auto left = left_alone_.find(tgid);
@@ -60,6 +61,7 @@ void ProcessReader::end(std::uint32_t tgid, bool is_left_alone) {
     const auto now = Clock::now();
     const Clock::duration charged =
         (waited_ >= least_charged ? waited_ : Clock::duration::zero()) +
+        (ran_ >= least_charged ? ran_ : Clock::duration::zero()) +
         (spent_ >= limits_.least_spent ? spent_ : Clock::duration::zero());
     if (charged > Clock::duration::zero()) {
         users_.try_emplace(user, Waited{.since = now}).first->second.time += charged;
@@ -128,6 +130,10 @@ Result<ForeignReader::Answer> ProcessReader::ask(const Question &question) {
     }
     if (!about_) {
         waited_ = {};
+        ran_ = {};
+    }
+    if (ran_ >= limits_.patience) {
+        return fail("it takes too long to read", ETIMEDOUT);
     }
     const auto child = static_cast<std::uint32_t>(reader_->pid());
     const nanoseconds unblocked = time_unblocked_of(child);
@@ -154,6 +160,7 @@ Result<ForeignReader::Answer> ProcessReader::ask(const Question &question) {
         }
     } while (!answer && waited_ + blocked < limits_.patience);
     waited_ += blocked;
+    ran_ += answer ? answer->ran : nanoseconds(0);
     was_asked_ = true;
     if (!answer) {
         kill();

@@ -117,6 +117,7 @@ private:
     std::optional<About> about_;                 // the process that questions are about
     Clock::duration waited_{};                   // for it
     Clock::duration spent_{};                    // on it, without waiting
+    Clock::duration ran_{};                      // the child, for it
     bool was_asked_ = false;                     // about it
     std::map<std::uint32_t, Pause> left_alone_;  // by process
     std::map<User, Waited> users_;

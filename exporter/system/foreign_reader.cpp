@@ -306,6 +306,7 @@ std::optional<ForeignReader::Answer> ForeignReader::wait(std::chrono::millisecon
     answer.device = shared_->device;
     answer.owner = shared_->owner;
     answer.took = std::chrono::nanoseconds(shared_->took_ns);
+    answer.ran = std::chrono::nanoseconds(shared_->ran_ns);
     if (answer.error == 0 && shared_->has_file && !answer.file) {
         answer.error = EMFILE;  // this process has no free descriptor for it
     }

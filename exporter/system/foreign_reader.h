@@ -39,6 +39,7 @@ public:
         std::uint32_t device = 0;         // the same: MAJOR << 20 | MINOR
         std::uint32_t owner = 0;          // the same: its user
         std::chrono::nanoseconds took{};  // the child, since it has read the question
+        std::chrono::nanoseconds ran{};   // of that, on a CPU
         Fd file;
     };
 

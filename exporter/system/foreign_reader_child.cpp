@@ -162,9 +162,9 @@ int read_on(int fd, const Open &open, Shared &shared) {
     return error;
 }
 
-std::int64_t now() {
+std::int64_t now(clockid_t clock = CLOCK_MONOTONIC) {
     timespec time{};
-    ::clock_gettime(CLOCK_MONOTONIC, &time);
+    ::clock_gettime(clock, &time);
     return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
@@ -211,6 +211,7 @@ void keep_only(int descriptor) {
         const int given = next_question(socket);
         const std::uint32_t what = shared.what;  // the next question overwrites it after the answer
         const std::int64_t began = now();
+        const std::int64_t ran_before = now(CLOCK_PROCESS_CPUTIME_ID);
         shared.error = 0;
         shared.number = 0;
         int copy = -1;
@@ -260,6 +261,7 @@ void keep_only(int descriptor) {
         sent = shared.error == 0 ? sent : -1;
         shared.has_file = sent >= 0;
         shared.took_ns = now() - began;
+        shared.ran_ns = now(CLOCK_PROCESS_CPUTIME_ID) - ran_before;
         answer(socket, sent);
         if (copy >= 0) {
             ::close(copy);

@@ -50,6 +50,7 @@ struct Shared {
     std::uint32_t owner;
     std::atomic<std::uint64_t> progress;
     std::int64_t took_ns;  // from the question to the answer
+    std::int64_t ran_ns;   // of that, on a CPU
     std::byte buffer[64 * 1024];
 };
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "bpf/mappings.h"
@@ -32,6 +34,7 @@
 #include "tests/harness/guest.h"
 #include "tests/harness/no_perf_events.h"
 #include "tests/harness/process.h"
+#include "tests/unit/child_process.h"
 
 using namespace gpusnoop;
 using namespace harness;
@@ -158,6 +161,34 @@ TEST_CASE("of a process or a user with very many mappings, not all are listed", 
         static_cast<std::size_t>(std::ranges::count(*all, "libmapped.so.7", &ebpf::Mapping::name));
     CHECK(found <= most_of_user + 10 * always);
     CHECK(found > most_of_user);
+}
+
+TEST_CASE("a process whose first thread has ended is listed once", "[kernel]") {
+    require_bpf();
+    auto list = ebpf::MappingList::open();
+    REQUIRE(list.has_value());
+    processes::MappingReader reader(**list);
+    Mapped mapped;
+    mapped.map();
+    const test::ChildProcess process([](const auto &tell) {
+        for (int i = 0; i < 5; i++) {
+            std::thread(test::ChildProcess::wait_for_death).detach();
+        }
+        tell({});
+        ::syscall(SYS_exit, 0);  // of this thread
+    });
+    eventually("the first thread to end", [&] {
+        return read_file("/proc/" + std::to_string(process.tgid()) + "/stat").find(") Z ") !=
+               std::string::npos;
+    });
+    for (const bool is_alone : {true, false}) {
+        const auto all = is_alone ? reader.read(process.tgid()) : reader.read_all();
+        REQUIRE(all.has_value());
+        CHECK(std::ranges::count_if(*all, [&](const ebpf::Mapping &one) {
+                  return one.tgid == process.tgid() &&
+                         one.start == reinterpret_cast<std::uint64_t>(mapped.address);
+              }) == 1);
+    }
 }
 
 TEST_CASE("a process that is gone has no mappings", "[kernel]") {

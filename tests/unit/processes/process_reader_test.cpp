@@ -1,6 +1,7 @@
 #include "exporter/processes/process_reader.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <array>
@@ -160,6 +161,34 @@ TEST_CASE("processes that end while they are waited for keep the reader waiting 
         }
     }
     CHECK(asked < 10);
+    CHECK(arguments(reader, no_process, 3).error().code == ENOENT);
+}
+
+TEST_CASE("what is long to read keeps the reader busy for its user's share alone") {
+    constexpr std::size_t page = 4096;
+    constexpr std::size_t many = 20'000;  // mappings, each with a text of its own in smaps
+    const auto size = 2 * many * page;
+    void *const memory =
+        ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(memory != MAP_FAILED);
+    for (std::size_t i = 0; i < many; i++) {
+        REQUIRE(::mprotect(static_cast<std::byte *>(memory) + 2 * i * page, page, PROT_READ) == 0);
+    }
+    ProcessReader reader({.patience = 1min, .of_user = 120ms, .window = 10min});
+    int read = 0;
+    for (; read < 100; read++) {
+        const auto all = reader.about(own_process(), [&] {
+            return reader.read_pieces("/proc/" + std::to_string(own_process()) + "/smaps",
+                                      [](std::string_view) { return true; });
+        });
+        if (!all) {
+            CHECK(all.error().code == ETIMEDOUT);
+            break;
+        }
+    }
+    ::munmap(memory, size);
+    CHECK(read >= 1);
+    CHECK(read < 100);
     CHECK(arguments(reader, no_process, 3).error().code == ENOENT);
 }
 
