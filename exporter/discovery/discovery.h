@@ -143,6 +143,7 @@ private:
         std::string path;
         std::optional<FileState> attached_as;
         bool is_lasting = false;  // on a file system that the host keeps
+        std::uint32_t user = unknown_user;  // of the process through which it is opened
 
         std::unique_ptr<processes::FileOpener::Opening> opening;
         std::optional<ebpf::Mapping> last;  // the mapping that was opened
@@ -208,6 +209,7 @@ private:
     void let_go(const Key &key, Known &known);
     void consider(const ebpf::Mapping &mapping, Attacher &attacher, Known &known);
     [[nodiscard]] bool may_try(const ebpf::Mapping &mapping);
+    [[nodiscard]] std::optional<Error> over_limit(const ebpf::Mapping &mapping, Known &known) const;
     [[nodiscard]] Result<std::string> path_of(const ebpf::Mapping &mapping,
                                               const Known &known) const;
     void begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <ctime>
 #include <utility>
 
@@ -29,6 +30,9 @@ constexpr milliseconds before_next_wait{20};
 // of them on a CPU of 2021. Root's files may have more.
 constexpr milliseconds time_for_symbols{300};
 constexpr seconds time_for_symbols_of_root{2};
+// So that one user does not use up descriptors and memory. Containers of many users are root's.
+constexpr std::ptrdiff_t max_attached_of_user = 512;
+constexpr std::ptrdiff_t max_attached_of_root = 4096;
 // How long a configuration change waits for files that answer.
 constexpr seconds patience_of_changes{5};
 
@@ -143,6 +147,26 @@ bool Discovery::may_try(const ebpf::Mapping &mapping) {
     return next == FailedFiles::Next::now;
 }
 
+// Each file that is attached to takes descriptors and memory of the exporter.
+std::optional<Error> Discovery::over_limit(const ebpf::Mapping &mapping, Known &known) const {
+    known.user = unknown_user;
+    if (!has_spare_files()) {
+        return Error{"too many files are open" + limit_hint(EMFILE), EMFILE};
+    }
+    if (!mapping.is_by_process()) {
+        return std::nullopt;
+    }
+    const std::uint32_t user = processes::sharing_user_of(mapping.tgid).value_or(unknown_user);
+    const auto of_user = std::ranges::count_if(known_, [user](const auto &entry) {
+        return (entry.second.is_attached() || entry.second.opening) && entry.second.user == user;
+    });
+    known.user = user;
+    return of_user < (user == 0 ? max_attached_of_root : max_attached_of_user)
+               ? std::nullopt
+               : std::optional(Error{std::to_string(of_user) +
+                                     " files of processes of its user are attached to already"});
+}
+
 Result<std::string> Discovery::path_of(const ebpf::Mapping &mapping, const Known &known) const {
     if (!known.path.empty()) {
         return known.path;
@@ -165,6 +189,10 @@ void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Know
         return;
     }
     known.awaits_turn = false;
+    if (const auto error = known.is_attached() ? std::nullopt : over_limit(mapping, known)) {
+        refuse(key, known, mapping, *error);
+        return;
+    }
     auto path = path_of(mapping, known);
     const Library named{mapping.file, {}, mapping.name, path.value_or(""), mapping.is_program};
     if (is_excluded(key, known, mapping, named)) {

@@ -1,9 +1,12 @@
 #include "exporter/system/machine.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cerrno>
 
+#include "exporter/base/fd.h"
 #include "exporter/base/log.h"
 
 namespace gpusnoop {
@@ -31,6 +34,18 @@ Result<> allow_many_files() {
                    {"needed", std::to_string(enough_open_files)}});
     }
     return {};
+}
+
+bool has_spare_files() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+        return true;
+    }
+    const Fd next(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0));
+    if (!next) {
+        return errno != EMFILE;
+    }
+    return static_cast<rlim_t>(next.get()) < limit.rlim_cur - limit.rlim_cur / 8;
 }
 
 std::string limit_hint(int code) {

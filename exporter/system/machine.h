@@ -24,6 +24,10 @@ inline constexpr std::uint64_t enough_open_files = 512;
 // EMFILE: that is less than the least. If it is not enough, a line in the log says so.
 [[nodiscard]] Result<> allow_many_files();
 
+// Whether an eighth of the limit is free, for clients and for children. The number of the next file
+// is taken for the number of open ones.
+[[nodiscard]] bool has_spare_files();
+
 // Advice to append to the error message of this errno: for EMFILE, which limit it is and where it
 // is raised. Empty for others.
 [[nodiscard]] std::string limit_hint(int code);

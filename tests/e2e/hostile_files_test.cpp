@@ -57,6 +57,27 @@ private:
 
 }  // namespace
 
+TEST_CASE("a user with more libraries than others need has a limit", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    std::vector<std::filesystem::path> files;
+    for (int i = 0; i < 530; i++) {
+        files.push_back(directory / std::to_string(i) / hostile_files_library);
+        std::filesystem::create_directory(files.back().parent_path());
+        std::filesystem::copy_file(standin("12/libcudart.so.12"), files.back());
+    }
+    const Exporter exporter("discovery: {rescan_interval: 1s}\n");
+    const e2e::Child user([&]() -> int {
+        e2e::map_as_nobody(files, directory / "mapped");
+        e2e::pause_for_ever();
+    });
+    exporter.wait_for_log("512 files of processes of its user are attached to already");
+    CHECK(std::ranges::count_if(files, [&](const auto &file) {
+              return exporter.times_attached_to(file) != 0;
+          }) == 512);
+    hostile_files_check_others_are_found(exporter);
+}
+
 TEST_CASE("a lease on a library keeps nobody else waiting", "[e2e][long]") {
     require_bpf();
     const TemporaryDirectory directory;
