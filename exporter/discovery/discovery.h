@@ -142,7 +142,7 @@ private:
         Fd file;  // names it
         std::string path;
         std::optional<FileState> attached_as;
-        bool is_lasting = false;  // on a file system that the host keeps
+        bool is_lasting = false;            // on a file system that the host keeps
         std::uint32_t user = unknown_user;  // of the process through which it is opened
 
         std::unique_ptr<processes::FileOpener::Opening> opening;
@@ -204,20 +204,22 @@ private:
     void await_unlock(const Key &key, Known &known, const ebpf::Mapping &mapping,
                       const Error &error);
 
+    // discovery_shares.cpp: what one user may take.
+    [[nodiscard]] bool may_try(const ebpf::Mapping &mapping);
+    [[nodiscard]] std::optional<Error> over_limit(const ebpf::Mapping &mapping, Known &known) const;
+    [[nodiscard]] Turns::Spending spend_on(std::uint32_t tgid);
+    [[nodiscard]] Clock::duration spent_on(std::uint32_t tgid) const;
+    [[nodiscard]] std::vector<Key> openings_in_turn() const;
+
     // discovery_files.cpp: open each file and offer it.
     void forget_changed();
     void let_go(const Key &key, Known &known);
     void consider(const ebpf::Mapping &mapping, Attacher &attacher, Known &known);
-    [[nodiscard]] bool may_try(const ebpf::Mapping &mapping);
-    [[nodiscard]] std::optional<Error> over_limit(const ebpf::Mapping &mapping, Known &known) const;
     [[nodiscard]] Result<std::string> path_of(const ebpf::Mapping &mapping,
                                               const Known &known) const;
     void begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known);
     [[nodiscard]] bool is_opening() const;
     void await_turn(const Key &key, Known &known, const ebpf::Mapping &mapping);
-    [[nodiscard]] Turns::Spending spend_on(std::uint32_t tgid);
-    [[nodiscard]] Clock::duration spent_on(std::uint32_t tgid) const;
-    [[nodiscard]] std::vector<Key> openings_in_turn() const;
     void go_on_opening();
     void finish_opening();
     void advance(const Key &key, Known &known, std::chrono::milliseconds patience);

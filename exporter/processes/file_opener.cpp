@@ -248,8 +248,7 @@ std::optional<Result<MappedFile>> FileOpener::answered(Opening &opening,
         // Whichever way found it, it is the mapped file.
         opening.is_found_ = true;
         opening.named_ = std::move(answer.file);
-        const auto asked =
-            always_answers(mapping) ? reader.take() : reader.copy(opening.part_);
+        const auto asked = always_answers(mapping) ? reader.take() : reader.copy(opening.part_);
         return asked ? std::nullopt : std::optional(end(opening, tl::unexpected(asked.error())));
     } else {
         opening.last_ = {"the path " + opening.path() + " leads to another file", EACCES};
@@ -294,8 +293,8 @@ void FileOpener::abandon(Opening &opening) {
     if (opening.reader_) {
         end_work(opening);
         if (!opening.reader_->end()) {
-            stuck_.push_back({std::move(opening.reader_), opening.mapping_.file.device,
-                              opening.user_});
+            stuck_.push_back(
+                {std::move(opening.reader_), opening.mapping_.file.device, opening.user_});
         }
         opening.reader_.reset();
     }

@@ -161,8 +161,8 @@ TEST_CASE("paths of one user that do not answer cost few children, and others no
     mapping.name = slow_files_library;
     mapping.file_system = TMPFS_MAGIC;
     for (int i = 0; i < 10; i++) {
-        const auto opened = opener.open(mapping, files.file().string(),
-                                        gpusnoop::ForeignReader::Part::symbols);
+        const auto opened =
+            opener.open(mapping, files.file().string(), gpusnoop::ForeignReader::Part::symbols);
         REQUIRE_FALSE(opened.has_value());
         CHECK(opened.error().code == ETIMEDOUT);
     }

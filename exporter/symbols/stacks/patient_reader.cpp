@@ -73,7 +73,8 @@ Result<ForeignReader::Answer> PatientReader::answer(std::uint32_t tgid, const Re
         if (is_silent || limit_.is_reached()) {
             reader_->end();
             // One that had no time to answer is read again as soon as its child is gone.
-            stuck_.push_back({std::move(reader_), tgid, user_, is_silent ? now + leave_alone_ : now});
+            stuck_.push_back(
+                {std::move(reader_), tgid, user_, is_silent ? now + leave_alone_ : now});
             return fail("it does not answer", ETIMEDOUT);
         }
     }
@@ -106,9 +107,10 @@ bool PatientReader::is_program(std::uint32_t tgid, const std::string &path, std:
     return found && answer(tgid, reader_->close()).has_value();
 }
 
-Result<processes::MappedFile> PatientReader::open_program(
-    std::uint32_t tgid, const std::string &path, std::uint64_t inode, std::uint64_t bytes,
-    const Identify &identify) {
+Result<processes::MappedFile> PatientReader::open_program(std::uint32_t tgid,
+                                                          const std::string &path,
+                                                          std::uint64_t inode, std::uint64_t bytes,
+                                                          const Identify &identify) {
     auto opened = find_program(tgid, path, inode, bytes);
     if (!opened) {
         return tl::unexpected(opened.error());
