@@ -132,15 +132,27 @@ static __always_inline struct super_block *opened_on(struct file *file)
 		   : BPF_CORE_READ(file, f_path.mnt, mnt_sb);
 }
 
+static __always_inline bool is_program(struct file *exe, struct file *file)
+{
+	if (exe->f_inode == file->f_inode)
+		return true;
+	return exe->f_inode->i_sb->s_magic == OVERLAYFS_SUPER_MAGIC &&
+	       (__u64)exe->f_path.dentry == (__u64)opened_name(file);
+}
+
 static __always_inline void fill_program(struct mapping_record *record, struct file *exe,
 					 struct file *file)
 {
-	record->is_program = exe && (exe->f_inode == file->f_inode ||
-				     (exe->f_inode->i_sb->s_magic == OVERLAYFS_SUPER_MAGIC &&
-				      (__u64)exe->f_path.dentry == (__u64)opened_name(file)));
-	record->program_inode = record->is_program ? exe->f_inode->i_ino : 0;
-	record->program_device = record->is_program ? exe->f_inode->i_sb->s_dev : 0;
-	record->program_generation = record->is_program ? exe->f_inode->i_generation : 0;
+	record->is_program = 0;
+	record->program_inode = 0;
+	record->program_device = 0;
+	record->program_generation = 0;
+	if (!exe || !is_program(exe, file))
+		return;
+	record->is_program = 1;
+	record->program_inode = exe->f_inode->i_ino;
+	record->program_device = exe->f_inode->i_sb->s_dev;
+	record->program_generation = exe->f_inode->i_generation;
 }
 
 SEC("iter/task_vma")
