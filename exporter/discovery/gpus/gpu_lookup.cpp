@@ -7,12 +7,19 @@
 
 #include "exporter/base/log.h"
 #include "exporter/discovery/gpus/device_program_reader.h"
+#include "exporter/discovery/gpus/environment.h"
+#include "exporter/processes/proc.h"
 
 namespace gpusnoop::discovery {
 
 GpuLookup::GpuLookup(std::vector<Gpu> gpus, std::chrono::milliseconds patience)
     : gpus_(std::move(gpus)),
-      reader_({.patience = patience, .of_user = 3 * patience, .patience_with_cpu = 5 * patience}) {
+      reader_({.patience = patience, .of_user = 3 * patience, .patience_with_cpu = 5 * patience}),
+      slurm_(gpus_,
+             {.processes = processes::all_processes,
+              .step_of =
+                  [](std::uint32_t tgid) { return processes::cgroup_owner_of(tgid, true).slurm; },
+              .environment_of = [this](std::uint32_t tgid) { return environment_of(tgid); }}) {
     if (gpus_.size() <= 1) {
         return;
     }
@@ -43,6 +50,13 @@ Result<VisibleGpus> GpuLookup::of(std::uint32_t tgid) {
                          {"more_since_last_line", *more}});
     }
     return visible;
+}
+
+Result<std::string> GpuLookup::environment_of(std::uint32_t tgid) {
+    return reader_.about(tgid, [&] {
+        return reader_.read_text("/proc/" + std::to_string(tgid) + "/environ",
+                                 max_environment_bytes + 1);
+    });
 }
 
 }  // namespace gpusnoop::discovery

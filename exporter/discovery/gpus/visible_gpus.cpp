@@ -9,13 +9,14 @@
 #include <span>
 #include <utility>
 
+#include "exporter/discovery/gpus/environment.h"
+
 namespace gpusnoop::discovery {
 
 namespace {
 
 using Ordinals = std::vector<std::optional<unsigned>>;
 
-constexpr std::size_t max_environment_bytes = 1024 * 1024;
 constexpr std::size_t max_entries = 256;
 constexpr std::size_t uuid_size = 40;  // GPU- and 36 characters
 constexpr std::string_view blanks = " \t\n\v\f\r";
@@ -25,18 +26,6 @@ std::string_view take_until(std::string_view &rest, char separator) {
     const std::string_view part = rest.substr(0, rest.find(separator));
     rest.remove_prefix(std::min(part.size() + 1, rest.size()));
     return part;
-}
-
-// Returns the first one, as getenv() does. One without a NUL at its end may be cut short.
-std::optional<std::string_view> variable(std::string_view environment, std::string_view name) {
-    environment = environment.substr(0, environment.rfind('\0') + 1);
-    while (!environment.empty()) {
-        const std::string_view value = take_until(environment, '\0');
-        if (value.starts_with(name) && value.substr(name.size()).starts_with('=')) {
-            return value.substr(name.size() + 1);
-        }
-    }
-    return std::nullopt;
 }
 
 // Whether the whole environment is as exec left it: a title written over it leaves NULs behind.

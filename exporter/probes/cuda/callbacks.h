@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "exporter/probes/cuda/governor/unseen_launches.h"
@@ -48,6 +51,10 @@ struct CudaCallbacks {
     // Once a second: how many kernels of the running process have no name.
     std::function<void(const ProcessKey &, std::size_t)> note_unknown_kernels = [](const auto &,
                                                                                    std::size_t) {};
+    // The GPUs that Slurm has given to running jobs: host indices, by job.
+    std::function<std::map<std::string, std::set<unsigned>>()> slurm_gpus = [] {
+        return std::map<std::string, std::set<unsigned>>();
+    };
     // Removes entries from the kernel's table of live allocations. Returns new entries at the same
     // addresses that were missing from the table for a moment.
     std::function<std::vector<LiveEntry>(std::span<const LiveEntry>)> forget_live = [](auto) {

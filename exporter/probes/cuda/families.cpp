@@ -247,6 +247,11 @@ ProcessGauges make_process_gauges(series::FamilySet &set) {
                              .help = "1 for each GPU of the node: what the label gpu stands for.",
                              .type = Type::gauge,
                              .labels = {{"gpu"}, {"uuid"}, {"pci_bus_id"}, {"name"}}}),
+        .slurm_gpu = set.add({.name = "gpusnoop_slurm_job_gpu_info",
+                              .help = "1 for each GPU that Slurm has given to a job with a running "
+                                      "process, used or not.",
+                              .type = Type::gauge,
+                              .labels = {{"slurm_job_id"}, {"gpu"}}}),
     };
 }
 

@@ -78,7 +78,8 @@ struct CopyGauges {
 
 struct ProcessGauges {
     series::Family &process_info;
-    series::Family &gpu_info;  // of the node: no process labels
+    series::Family &gpu_info;   // of the node: no process labels
+    series::Family &slurm_gpu;  // of a job
 };
 
 MemoryGauges make_memory_gauges(series::FamilySet &set);

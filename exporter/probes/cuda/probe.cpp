@@ -231,6 +231,7 @@ CudaCallbacks CudaProbe::callbacks() {
                     governor_->note_unknown_kernels(key, kernels);
                 }
             },
+        .slurm_gpus = [this] { return gpus_.of_slurm_jobs(); },
         .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
         .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
         .out_of_memory = [this](const auto &event) { out_of_memory_.report(event); },
@@ -312,6 +313,7 @@ void CudaProbe::govern() {
 
 void CudaProbe::before_drain() {
     gpus_.rest(unused_reader);
+    gpus_.look_for_jobs(now_on(CLOCK_MONOTONIC));
     if (const auto version = attacher_->missed_calls().version();
         std::exchange(missed_calls_version_, version) != version) {
         aggregator_.look_for_missed_calls();

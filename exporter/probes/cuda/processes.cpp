@@ -165,6 +165,11 @@ void CudaProcesses::add_gauges(series::FamilySet &gauges,
         add_gauge(families.gpu_info,
                   {std::to_string(gpu.index), gpu.uuid, gpu.pci_bus_id, gpu.name}, 1);
     }
+    for (const auto &[job, given] : callbacks_.slurm_gpus()) {
+        for (const unsigned gpu : given) {
+            add_gauge(families.slurm_gpu, {job, std::to_string(gpu)}, 1);
+        }
+    }
 }
 
 }  // namespace gpusnoop::probes
