@@ -59,7 +59,7 @@
 #include "exporter/http/server.h"
 #include "exporter/metrics/reload_record.h"
 #include "exporter/metrics/text.h"
-#include "exporter/probes/frame/api_page.h"
+#include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/pipeline.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/profile/service.h"

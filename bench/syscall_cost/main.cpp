@@ -33,7 +33,7 @@
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/link.h"
 #include "exporter/ebpf/skeleton.h"
-#include "exporter/probes/frame/target_processes.h"
+#include "exporter/probes/frame/processes/target_processes.h"
 #include "exporter/probes/syscall/probe.h"
 #include "exporter/probes/syscall/settings.h"
 #include "exporter/system/machine.h"

@@ -12,7 +12,7 @@
 
 #include "exporter/base/version.h"
 #include "exporter/http/query.h"
-#include "exporter/probes/frame/api_page.h"
+#include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/status/assets.h"
 #include "exporter/status/facts.h"

@@ -18,7 +18,7 @@ std::string_view variable_of_step(std::string_view step_id) {
     return step_id.empty() || step_id == "extern" ? "" : "SLURM_STEP_GPUS";
 }
 
-// As the label of processes has it (probes/frame/process_identity.h).
+// As the label of processes has it (probes/frame/processes/process_identity.h).
 std::string job_of(const std::string &in_cgroup, std::string_view environment) {
     const auto number = variable(environment, "SLURM_JOB_ID");
     if (!processes::is_sluid(in_cgroup) || !number) {

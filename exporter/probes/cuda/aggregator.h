@@ -26,8 +26,8 @@
 #include "exporter/probes/cuda/out_of_memory/out_of_memory.h"
 #include "exporter/probes/cuda/pending_events.h"
 #include "exporter/probes/cuda/processes.h"
-#include "exporter/probes/frame/open_calls.h"
-#include "exporter/probes/frame/overhead.h"
+#include "exporter/probes/frame/calls/open_calls.h"
+#include "exporter/probes/frame/bpf/overhead.h"
 #include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/series/family_set.h"
 

@@ -17,7 +17,7 @@
 #include "exporter/probes/cuda/governor/launch_probes.h"
 #include "exporter/probes/cuda/missed_calls.h"
 #include "exporter/probes/cuda/programs.h"
-#include "exporter/probes/frame/attached_libraries.h"
+#include "exporter/probes/frame/libraries/attached_libraries.h"
 
 namespace gpusnoop::probes {
 

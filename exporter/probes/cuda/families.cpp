@@ -1,7 +1,7 @@
 #include "exporter/probes/cuda/families.h"
 
 #include "exporter/base/seconds.h"
-#include "exporter/probes/frame/overhead.h"
+#include "exporter/probes/frame/bpf/overhead.h"
 
 namespace gpusnoop::probes {
 

@@ -12,7 +12,7 @@
 #include "exporter/ebpf/pins.h"
 #include "exporter/ebpf/uprobe.h"
 #include "exporter/probes/cuda/missed_calls.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
 

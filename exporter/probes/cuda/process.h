@@ -15,7 +15,7 @@
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
-#include "exporter/probes/frame/process_table.h"
+#include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/series/family.h"
 
 namespace gpusnoop::probes {

@@ -24,7 +24,7 @@
 #include "exporter/probes/cuda/forwarding.h"
 #include "exporter/probes/cuda/functions.h"
 #include "exporter/probes/cuda/program_settings.h"
-#include "exporter/probes/frame/entry_points.h"
+#include "exporter/probes/frame/libraries/entry_points.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "exporter/system/machine.h"
 

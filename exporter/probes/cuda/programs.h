@@ -23,8 +23,8 @@
 #include "exporter/probes/cuda/pins.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/cuda/tracing.h"
-#include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/target_processes.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/probes/frame/processes/target_processes.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {

@@ -6,7 +6,7 @@
 
 #include "exporter/config/reader.h"
 #include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/in_flight_settings.h"
+#include "exporter/probes/frame/calls/in_flight_settings.h"
 #include "exporter/probes/frame/max_overhead.h"
 #include "exporter/sinks/settings.h"
 

@@ -6,7 +6,7 @@
 #include "exporter/ebpf/tracepoint.h"
 #include "exporter/probes/fence/settings.h"
 #include "exporter/probes/fence/trace.h"
-#include "exporter/probes/frame/bpf_probe.h"
+#include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/system/machine.h"
 #include "fence.skel.h"
 

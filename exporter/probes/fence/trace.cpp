@@ -5,7 +5,7 @@
 
 #include "exporter/probes/fence/names.h"
 #include "exporter/probes/fence/probe.h"
-#include "exporter/probes/frame/target_tracer.h"
+#include "exporter/probes/frame/trace/target_tracer.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::trace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "bpf/fence.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/trace/trace.h"
 
 namespace gpusnoop::trace {

@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-#include "exporter/probes/frame/process_table.h"
+#include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {

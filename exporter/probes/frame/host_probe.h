@@ -9,8 +9,8 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/result.h"
-#include "exporter/probes/frame/bpf_probe.h"
-#include "exporter/probes/frame/target_processes.h"
+#include "exporter/probes/frame/bpf/bpf_probe.h"
+#include "exporter/probes/frame/processes/target_processes.h"
 
 namespace gpusnoop::probes {
 

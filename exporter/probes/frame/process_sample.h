@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
 

@@ -11,7 +11,7 @@
 #include "exporter/probes/fence/probe.h"
 #include "exporter/probes/frame/histogram_settings.h"
 #include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/target_settings.h"
+#include "exporter/probes/frame/processes/target_settings.h"
 #include "exporter/probes/functions/probe.h"
 #include "exporter/probes/host_block/probe.h"
 #include "exporter/probes/host_irq/probe.h"

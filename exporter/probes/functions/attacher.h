@@ -12,7 +12,7 @@
 #include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/features.h"
-#include "exporter/probes/frame/attached_libraries.h"
+#include "exporter/probes/frame/libraries/attached_libraries.h"
 #include "exporter/probes/functions/attach/attached_files.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/attach/programs.h"

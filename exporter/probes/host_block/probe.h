@@ -9,7 +9,7 @@
 #include "bpf/host_block.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe_kind.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string_view>
 
-#include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/host_tracer.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/probes/frame/trace/host_tracer.h"
 #include "exporter/probes/host_block/aggregator.h"
 #include "exporter/probes/host_block/probe.h"
 #include "exporter/symbols/names/syscall_names.h"

@@ -3,8 +3,8 @@
 #include <array>
 #include <vector>
 
-#include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/growing_counts.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/probes/frame/processes/growing_counts.h"
 
 namespace gpusnoop::probes {
 

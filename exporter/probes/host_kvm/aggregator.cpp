@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/growing_counts.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/probes/frame/processes/growing_counts.h"
 #include "exporter/probes/host_kvm/reasons.h"
 
 namespace gpusnoop::probes {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "exporter/ebpf/record.h"
-#include "exporter/probes/frame/followed_processes.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/host_probe.h"
 
 namespace gpusnoop::probes {

@@ -12,8 +12,8 @@
 #include "exporter/base/label.h"
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
-#include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/list_page.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/probes/frame/api/list_page.h"
 
 namespace gpusnoop::probes {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bpf/host_life.h"
-#include "exporter/probes/frame/api_page.h"
-#include "exporter/probes/frame/cuda_facts.h"
+#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/processes/cuda_facts.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/processes/process_names.h"
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/host_tracer.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/probes/frame/trace/host_tracer.h"
 #include "exporter/probes/host_life/exits.h"
 #include "exporter/probes/host_life/probe.h"
 #include "exporter/trace/lines.h"

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "bpf/host_life.h"
-#include "exporter/probes/frame/cuda_facts.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/cuda_facts.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/trace/trace.h"
 
 namespace gpusnoop::trace {

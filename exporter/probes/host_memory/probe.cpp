@@ -9,7 +9,7 @@
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_switch.h"
-#include "exporter/probes/frame/process_counts.h"
+#include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/host_memory/aggregator.h"
 #include "exporter/probes/host_memory/settings.h"
 #include "host_memory.skel.h"

@@ -5,8 +5,8 @@
 
 #include "exporter/base/label.h"
 #include "exporter/base/text.h"
-#include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/growing_counts.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/probes/frame/processes/growing_counts.h"
 #include "exporter/symbols/names/syscall_names.h"
 
 namespace gpusnoop::probes {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/probes/frame/followed_processes.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/host_net/aggregator.h"
 
 namespace gpusnoop::probes {

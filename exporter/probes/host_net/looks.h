@@ -10,7 +10,7 @@
 #include "bpf/host_net/host_net.h"
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
-#include "exporter/probes/frame/followed_processes.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
 
 struct host_net_bpf;
 

@@ -16,7 +16,7 @@
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/process_counts.h"
+#include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/host_net/aggregator.h"
 #include "exporter/probes/host_net/cgroups.h"
 #include "exporter/probes/host_net/connections.h"

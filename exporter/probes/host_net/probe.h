@@ -7,7 +7,7 @@
 #include "bpf/host_net/host_net.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe_kind.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
 

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/host_tracer.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/probes/frame/trace/host_tracer.h"
 #include "exporter/probes/host_net/aggregator.h"
 #include "exporter/probes/host_net/connections.h"
 #include "exporter/probes/host_net/probe.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "exporter/ebpf/record.h"
-#include "exporter/probes/frame/followed_processes.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
 
 namespace gpusnoop::probes {
 

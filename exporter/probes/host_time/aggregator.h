@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bpf/host_time/host_time.h"
-#include "exporter/probes/frame/cuda_facts.h"
-#include "exporter/probes/frame/process_table.h"
+#include "exporter/probes/frame/processes/cuda_facts.h"
+#include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/probes/host_time/cells.h"
 #include "exporter/probes/host_time/gaps.h"
 #include "exporter/probes/host_time/process_times.h"

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <string>
 
-#include "exporter/probes/frame/growing_counts.h"
+#include "exporter/probes/frame/processes/growing_counts.h"
 #include "exporter/probes/host_time/calls.h"
 
 namespace gpusnoop::probes {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <numeric>
 
-#include "exporter/probes/frame/growing_counts.h"
+#include "exporter/probes/frame/processes/growing_counts.h"
 
 namespace gpusnoop::probes {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "exporter/probes/frame/growing_counts.h"
+#include "exporter/probes/frame/processes/growing_counts.h"
 #include "exporter/probes/host_time/calls.h"
 
 namespace gpusnoop::probes {

@@ -1,6 +1,6 @@
 #include "exporter/probes/host_time/gaps.h"
 
-#include "exporter/probes/frame/growing_counts.h"
+#include "exporter/probes/frame/processes/growing_counts.h"
 #include "exporter/probes/host_time/calls.h"
 
 namespace gpusnoop::probes {

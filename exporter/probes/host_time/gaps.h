@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "bpf/host_time/host_time.h"
-#include "exporter/probes/frame/process_table.h"
+#include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/probes/host_time/gap_times.h"
 #include "exporter/series/family_set.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bpf/host_time/host_time.h"
-#include "exporter/probes/frame/api_page.h"
+#include "exporter/probes/frame/api/api_page.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {

@@ -6,8 +6,8 @@
 
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe_kind.h"
-#include "exporter/probes/frame/process_identity.h"
-#include "exporter/probes/frame/target_processes.h"
+#include "exporter/probes/frame/processes/process_identity.h"
+#include "exporter/probes/frame/processes/target_processes.h"
 #include "exporter/probes/host_time/long_gaps.h"
 
 namespace gpusnoop::probes {

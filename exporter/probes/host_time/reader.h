@@ -8,7 +8,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/host_time/aggregator.h"
 
 struct bpf_program;

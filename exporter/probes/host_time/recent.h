@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/host_time/aggregator.h"
 #include "exporter/probes/host_time/conclusion.h"
 #include "exporter/probes/host_time/process_times.h"

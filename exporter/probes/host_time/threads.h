@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bpf/host_time/host_time.h"
-#include "exporter/probes/frame/api_page.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/host_time/cells.h"
 #include "exporter/probes/host_time/process_times.h"
 

@@ -1,7 +1,7 @@
 // `trace gap`: each launch gap that is explained.
 #pragma once
 
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/host_time/long_gaps.h"
 #include "exporter/trace/trace.h"
 

@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/growing_counts.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/probes/frame/processes/growing_counts.h"
 #include "exporter/probes/host_time/calls.h"
 #include "exporter/probes/host_time/filesystems.h"
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "exporter/probes/frame/growing_counts.h"
+#include "exporter/probes/frame/processes/growing_counts.h"
 #include "exporter/probes/host_time/calls.h"
 
 namespace gpusnoop::probes {

@@ -10,8 +10,8 @@
 
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
-#include "exporter/probes/frame/frame_json.h"
-#include "exporter/probes/frame/list_page.h"
+#include "exporter/probes/frame/api/frame_json.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/in_flight/calls.h"
 #include "exporter/processes/process_names.h"
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/probes/frame/api_page.h"
-#include "exporter/probes/frame/open_calls.h"
+#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/in_flight/watch.h"
 
 namespace gpusnoop::probes {

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "exporter/probes/frame/open_calls.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 
 namespace gpusnoop::probes {
 

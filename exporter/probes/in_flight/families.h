@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "exporter/probes/frame/open_calls.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {

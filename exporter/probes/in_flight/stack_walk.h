@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "exporter/probes/frame/open_calls.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/symbols/stacks/process_memory.h"
 
 namespace gpusnoop::probes {

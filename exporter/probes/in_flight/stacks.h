@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/probes/frame/open_calls.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/python/merge.h"
 #include "exporter/probes/in_flight/stack_walk.h"
 #include "exporter/symbols/stacks/mapped_files.h"

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/probes/frame/open_calls.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/in_flight/stacks.h"
 
 namespace gpusnoop::probes {

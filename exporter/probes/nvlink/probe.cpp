@@ -4,9 +4,9 @@
 
 #include "exporter/config/reader.h"
 #include "exporter/ebpf/kprobe.h"
-#include "exporter/probes/frame/bpf_probe.h"
-#include "exporter/probes/frame/driver_functions.h"
-#include "exporter/probes/frame/event_tracer.h"
+#include "exporter/probes/frame/bpf/bpf_probe.h"
+#include "exporter/probes/frame/libraries/driver_functions.h"
+#include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/nvlink/aggregator.h"
 #include "nvlink.skel.h"
 

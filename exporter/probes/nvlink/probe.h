@@ -6,7 +6,7 @@
 
 #include "bpf/nvlink.h"
 #include "exporter/probes/frame/probe_kind.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/trace/event.h"
 
 namespace gpusnoop::probes {

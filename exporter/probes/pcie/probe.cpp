@@ -8,7 +8,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/kprobe.h"
-#include "exporter/probes/frame/bpf_probe.h"
+#include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/pcie/devices.h"
 #include "exporter/probes/pcie/settings.h"

@@ -3,7 +3,7 @@
 #include <map>
 #include <utility>
 
-#include "exporter/probes/frame/event_tracer.h"
+#include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/pcie/devices.h"
 #include "exporter/probes/pcie/pci_registers.h"
 #include "exporter/probes/pcie/probe.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "bpf/pcie.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/trace/trace.h"
 
 namespace gpusnoop::trace {

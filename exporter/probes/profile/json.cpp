@@ -3,7 +3,7 @@
 #include "exporter/base/seconds.h"
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
-#include "exporter/probes/frame/frame_json.h"
+#include "exporter/probes/frame/api/frame_json.h"
 #include "exporter/probes/profile/profile.h"
 
 namespace gpusnoop::probes {

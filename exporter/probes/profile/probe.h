@@ -11,7 +11,7 @@
 #include "exporter/base/work_limit.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe.h"
-#include "exporter/probes/frame/target_processes.h"
+#include "exporter/probes/frame/processes/target_processes.h"
 #include "exporter/probes/profile/processes.h"
 #include "exporter/probes/profile/profile.h"
 

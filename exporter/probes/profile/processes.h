@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "exporter/probes/frame/followed_processes.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {

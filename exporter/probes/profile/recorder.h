@@ -10,7 +10,7 @@
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe.h"
-#include "exporter/probes/frame/target_processes.h"
+#include "exporter/probes/frame/processes/target_processes.h"
 #include "exporter/probes/profile/probe.h"
 #include "exporter/probes/profile/profile.h"
 

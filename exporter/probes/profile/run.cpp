@@ -10,7 +10,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/handover.h"
-#include "exporter/probes/frame/host_tracer.h"
+#include "exporter/probes/frame/trace/host_tracer.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -1,7 +1,7 @@
 // Profiles of a running exporter: one at a time, on a thread of its own, and one all the time.
 //
 // `gpusnoop_exporter profile` (run.h) finds its processes as traces do
-// (probes/frame/target_tracer.h), but its BPF program counts stacks in a table (tables.h) instead
+// (probes/frame/trace/target_tracer.h), but its BPF program counts stacks in a table (tables.h) instead
 // of sending records. Each second, probe.h has new stacks named (stacks.h) while their processes
 // run; at the end it reads the table and makes the profile (assemble.h), which folded.cpp,
 // json.cpp, pprof.cpp and svg.cpp write. The kernel names its own functions: the probe runs a BPF
@@ -32,8 +32,8 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
-#include "exporter/probes/frame/api_page.h"
-#include "exporter/probes/frame/target_processes.h"
+#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/processes/target_processes.h"
 #include "exporter/probes/profile/query.h"
 #include "exporter/probes/profile/recorder.h"
 

@@ -15,7 +15,7 @@
 #include "bpf/profile/profile.h"
 #include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/python/merge.h"
 #include "exporter/trace/stack_names.h"
 

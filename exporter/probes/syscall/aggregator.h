@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bpf/syscall.h"
-#include "exporter/probes/frame/process_table.h"
+#include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {

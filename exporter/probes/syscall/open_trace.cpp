@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "exporter/probes/frame/target_tracer.h"
+#include "exporter/probes/frame/trace/target_tracer.h"
 #include "exporter/probes/syscall/probe.h"
 #include "exporter/probes/syscall/settings.h"
 #include "exporter/probes/syscall/trace.h"

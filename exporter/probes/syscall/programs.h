@@ -5,7 +5,7 @@
 
 #include "exporter/base/result.h"
 #include "exporter/ebpf/link.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/syscall/aggregator.h"
 #include "exporter/probes/syscall/settings.h"
 

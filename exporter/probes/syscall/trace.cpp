@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/probes/frame/target_tracer.h"
+#include "exporter/probes/frame/trace/target_tracer.h"
 #include "exporter/probes/syscall/choice.h"
 #include "exporter/probes/syscall/probe.h"
 #include "exporter/probes/syscall/settings.h"

@@ -9,7 +9,7 @@
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/detacher.h"
-#include "exporter/probes/frame/attached_libraries.h"
+#include "exporter/probes/frame/libraries/attached_libraries.h"
 #include "exporter/probes/torch/programs.h"
 
 namespace gpusnoop::probes {

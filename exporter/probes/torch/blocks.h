@@ -8,8 +8,8 @@
 
 #include <tsl/robin_map.h>
 
-#include "exporter/probes/frame/amount.h"
-#include "exporter/probes/frame/call_sites.h"
+#include "exporter/probes/frame/allocations/amount.h"
+#include "exporter/probes/frame/allocations/call_sites.h"
 #include "exporter/probes/torch/devices.h"
 
 namespace gpusnoop::probes {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "exporter/probes/frame/overhead.h"
+#include "exporter/probes/frame/bpf/overhead.h"
 
 namespace gpusnoop::probes {
 

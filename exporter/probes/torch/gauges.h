@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-#include "exporter/probes/frame/process_allocations.h"
-#include "exporter/probes/frame/process_table.h"
+#include "exporter/probes/frame/allocations/process_allocations.h"
+#include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {

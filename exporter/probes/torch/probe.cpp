@@ -3,9 +3,9 @@
 #include <memory>
 #include <utility>
 
-#include "exporter/probes/frame/allocations_api.h"
+#include "exporter/probes/frame/allocations/allocations_api.h"
 #include "exporter/probes/frame/budget.h"
-#include "exporter/probes/frame/library_probe.h"
+#include "exporter/probes/frame/libraries/library_probe.h"
 #include "exporter/probes/torch/aggregator.h"
 #include "exporter/probes/torch/attacher.h"
 #include "exporter/probes/torch/consumer.h"

@@ -9,7 +9,7 @@
 #include "exporter/ebpf/attach_modes.h"
 #include "exporter/ebpf/link.h"
 #include "exporter/ebpf/skeleton.h"
-#include "exporter/probes/frame/entry_points.h"
+#include "exporter/probes/frame/libraries/entry_points.h"
 #include "exporter/probes/torch/functions.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "torch.skel.h"

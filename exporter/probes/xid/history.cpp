@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "exporter/base/utc_time.h"
-#include "exporter/probes/frame/list_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 
 namespace gpusnoop::probes {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/probes/frame/api_page.h"
+#include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/xid/report.h"
 #include "exporter/processes/process_names.h"

@@ -10,7 +10,7 @@
 #include "exporter/base/rate_limit.h"
 #include "exporter/base/unsupported.h"
 #include "exporter/discovery/gpus/gpus.h"
-#include "exporter/probes/frame/bpf_probe.h"
+#include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/xid/aggregator.h"
 #include "exporter/probes/xid/settings.h"
 #include "exporter/system/kernel_log.h"

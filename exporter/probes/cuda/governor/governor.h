@@ -14,8 +14,8 @@
 #include "exporter/probes/cuda/governor/launch_meter.h"
 #include "exporter/probes/cuda/governor/launch_probes.h"
 #include "exporter/probes/cuda/governor/unseen_launches.h"
-#include "exporter/probes/frame/cost_tables.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/bpf/cost_tables.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
 

@@ -21,7 +21,7 @@
 #include "exporter/ebpf/mapping_list.h"
 #include "exporter/ebpf/uprobe.h"
 #include "exporter/probes/cuda/programs.h"
-#include "exporter/probes/frame/attached_libraries.h"
+#include "exporter/probes/frame/libraries/attached_libraries.h"
 
 namespace gpusnoop::probes {
 

@@ -3,7 +3,7 @@
 
 #include "exporter/probes/cuda/callbacks.h"
 #include "exporter/probes/cuda/process.h"
-#include "exporter/probes/frame/call_sites.h"
+#include "exporter/probes/frame/allocations/call_sites.h"
 #include "exporter/symbols/stacks/stack_namer.h"
 
 namespace gpusnoop::probes {

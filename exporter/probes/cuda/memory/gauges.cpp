@@ -7,7 +7,7 @@
 #include "exporter/probes/cuda/memory/call_sites.h"
 #include "exporter/probes/cuda/memory/counters.h"
 #include "exporter/probes/cuda/memory/state.h"
-#include "exporter/probes/frame/process_allocations.h"
+#include "exporter/probes/frame/allocations/process_allocations.h"
 
 namespace gpusnoop::probes {
 

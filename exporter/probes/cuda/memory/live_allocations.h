@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "bpf/cuda/cuda.h"
-#include "exporter/probes/frame/amount.h"
-#include "exporter/probes/frame/call_sites.h"
+#include "exporter/probes/frame/allocations/amount.h"
+#include "exporter/probes/frame/allocations/call_sites.h"
 
 namespace gpusnoop::probes {
 

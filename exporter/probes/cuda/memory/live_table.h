@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bpf/cuda/cuda.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
 

@@ -21,7 +21,7 @@
 #include "exporter/probes/cuda/out_of_memory/report.h"
 #include "exporter/probes/cuda/out_of_memory/verdict.h"
 #include "exporter/probes/cuda/process.h"
-#include "exporter/probes/frame/call_sites.h"
+#include "exporter/probes/frame/allocations/call_sites.h"
 #include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/series/family_set.h"
 

@@ -8,8 +8,8 @@
 #include "exporter/base/log.h"
 #include "exporter/base/utc_time.h"
 #include "exporter/probes/cuda/memory/counters.h"
-#include "exporter/probes/frame/frame_json.h"
-#include "exporter/probes/frame/list_page.h"
+#include "exporter/probes/frame/api/frame_json.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -13,7 +13,7 @@
 #include "exporter/probes/cuda/out_of_memory/out_of_memory.h"
 #include "exporter/probes/cuda/out_of_memory/verdict.h"
 #include "exporter/probes/cuda/process.h"
-#include "exporter/probes/frame/call_sites.h"
+#include "exporter/probes/frame/allocations/call_sites.h"
 
 namespace gpusnoop::probes {
 

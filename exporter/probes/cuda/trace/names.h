@@ -15,7 +15,7 @@
 #include "exporter/base/result.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/processes/process_names.h"
 #include "exporter/processes/user_names.h"
 #include "exporter/trace/event.h"

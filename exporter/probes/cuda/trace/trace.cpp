@@ -17,7 +17,7 @@
 #include "exporter/probes/cuda/trace/attacher.h"
 #include "exporter/probes/cuda/trace/decode.h"
 #include "exporter/probes/cuda/trace/names.h"
-#include "exporter/probes/frame/start_discovery.h"
+#include "exporter/probes/frame/libraries/start_discovery.h"
 #include "exporter/trace/filter.h"
 
 namespace gpusnoop::trace {

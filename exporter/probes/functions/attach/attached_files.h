@@ -20,7 +20,7 @@
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/detacher.h"
-#include "exporter/probes/frame/attached_libraries.h"
+#include "exporter/probes/frame/libraries/attached_libraries.h"
 #include "exporter/probes/functions/attach/attach_plan.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/attach/function_place.h"

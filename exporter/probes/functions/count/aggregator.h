@@ -16,10 +16,10 @@
 #include <tsl/robin_map.h>
 
 #include "bpf/functions.h"
-#include "exporter/probes/frame/open_calls.h"
-#include "exporter/probes/frame/overhead.h"
-#include "exporter/probes/frame/process_identity.h"
-#include "exporter/probes/frame/process_table.h"
+#include "exporter/probes/frame/calls/open_calls.h"
+#include "exporter/probes/frame/bpf/overhead.h"
+#include "exporter/probes/frame/processes/process_identity.h"
+#include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/count/families.h"
 #include "exporter/probes/functions/count/minute_range.h"
@@ -55,7 +55,7 @@ struct FunctionsSettings {
 class FunctionsAggregator {
 public:
     // `table` must outlive it. `look_up` is for the process of a record; see
-    // frame/process_identity.h.
+    // frame/processes/process_identity.h.
     FunctionsAggregator(FunctionsSettings settings, const FunctionIds &table,
                         std::function<bool(ProcessIdentity &)> look_up);
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bpf/functions.h"
-#include "exporter/probes/frame/open_calls.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/functions/count/nccl_functions.h"
 #include "exporter/probes/functions/count/nccl_names.h"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
 

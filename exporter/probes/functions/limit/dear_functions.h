@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/functions/attach/function_place.h"
 
 namespace gpusnoop::probes {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "bpf/functions.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 
 namespace gpusnoop::probes {

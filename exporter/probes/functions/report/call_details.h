@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exporter/config/config.h"
-#include "exporter/probes/frame/api_page.h"
+#include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/report/call.h"

@@ -9,7 +9,7 @@
 #include "exporter/base/seconds.h"
 #include "exporter/base/text.h"
 #include "exporter/base/utc_time.h"
-#include "exporter/probes/frame/frame_json.h"
+#include "exporter/probes/frame/api/frame_json.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {

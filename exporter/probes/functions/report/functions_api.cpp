@@ -11,8 +11,8 @@
 
 #include "exporter/base/seconds.h"
 #include "exporter/base/version.h"
-#include "exporter/probes/frame/frame_json.h"
-#include "exporter/probes/frame/list_page.h"
+#include "exporter/probes/frame/api/frame_json.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/processes/process_names.h"
 #include "exporter/system/machine.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "exporter/probes/frame/list_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/functions/report/call_json.h"
 
 namespace gpusnoop::probes {

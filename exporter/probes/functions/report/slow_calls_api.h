@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/probes/frame/api_page.h"
+#include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/functions/report/slow_calls.h"
 
 namespace gpusnoop::probes {

@@ -7,7 +7,7 @@
 #include "exporter/base/log.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/ebpf/counters.h"
-#include "exporter/probes/frame/start_discovery.h"
+#include "exporter/probes/frame/libraries/start_discovery.h"
 #include "exporter/probes/functions/probe.h"
 #include "exporter/probes/functions/report/slow_calls.h"
 #include "exporter/probes/functions/setting_names.h"

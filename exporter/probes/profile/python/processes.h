@@ -12,7 +12,7 @@
 
 #include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
-#include "exporter/probes/frame/process_identity.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/python/interpreter.h"
 #include "exporter/probes/frame/python/merge.h"
 #include "exporter/probes/frame/python/stacks.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "exporter/probes/frame/open_calls.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 
 using namespace gpusnoop::probes;
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exporter/base/version.h"
-#include "exporter/probes/frame/list_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "tests/unit/probes/functions/fixture.h"
 
 using namespace gpusnoop;

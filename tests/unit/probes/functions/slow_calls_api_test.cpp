@@ -1,7 +1,7 @@
 // The slow calls of named functions that are kept, and the document of them.
 #include <catch2/catch_test_macros.hpp>
 
-#include "exporter/probes/frame/list_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "tests/unit/probes/functions/slow_fixture.h"
 
 using namespace gpusnoop;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/probes/frame/list_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/host_net/trace.h"
 
 using namespace gpusnoop;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/probes/frame/list_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/host_time/aggregator.h"
 
 using namespace gpusnoop;

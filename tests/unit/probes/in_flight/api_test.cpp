@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "exporter/probes/frame/list_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "tests/unit/probes/in_flight/fixture.h"
 
 using namespace gpusnoop;

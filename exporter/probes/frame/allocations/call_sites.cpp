@@ -1,0 +1,52 @@
+#include "exporter/probes/frame/allocations/call_sites.h"
+
+namespace gpusnoop::probes {
+
+const SiteName &ProcessSites::name_of(const Site &site) const {
+    static const SiteName unknown;
+    const auto name = names_.find(site);
+    return name != names_.end() ? name->second : unknown;
+}
+
+std::optional<std::uint64_t> SiteNames::used(ProcessSites &sites, const ProcessKey &process,
+                                             const Site &site) {
+    if (site.stack >= 0 && sites.stacks_.insert(site.stack).second) {
+        stack_users_[site.stack]++;
+    }
+    if (sites.names_.contains(site) || sites.names_.size() >= max_sites) {
+        return std::nullopt;
+    }
+    sites.names_.try_emplace(site);
+    const std::uint64_t ticket = next_ticket_++;
+    tickets_.emplace(ticket, std::pair(process, site));
+    return ticket;
+}
+
+void SiteNames::ended(ProcessSites &sites) {
+    for (const std::int32_t stack : std::exchange(sites.stacks_, {})) {
+        const auto users = stack_users_.find(stack);
+        if (users != stack_users_.end() && --users->second == 0) {
+            stack_users_.erase(users);
+            callbacks_.forget_stack(stack);
+        }
+    }
+}
+
+void SiteNames::on_name(symbols::StackReply answer) {
+    const auto ticket = tickets_.find(answer.ticket);
+    if (ticket == tickets_.end()) {
+        return;
+    }
+    const auto [process, site] = ticket->second;
+    tickets_.erase(ticket);
+    if (ProcessSites *const sites = callbacks_.find(process)) {
+        SiteName &name = sites->names_[site];
+        name.label = callbacks_.label_of(answer.frames);
+        if (name.label.empty()) {
+            name.label = "unknown";
+        }
+        name.frames = std::move(answer.frames);
+    }
+}
+
+}  // namespace gpusnoop::probes

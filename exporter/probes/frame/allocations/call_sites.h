@@ -1,0 +1,77 @@
+// The call sites of allocations: the stacks that processes use, and the names of the sites.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "exporter/probes/frame/processes/process_identity.h"
+#include "exporter/symbols/stacks/stack_namer.h"
+
+namespace gpusnoop::probes {
+
+// The place of an allocation: a stack in the kernel's table of stacks, or without a stack there,
+// the address that the allocating call returned to.
+struct Site {
+    std::int32_t stack = -1;  // negative: none
+    std::uint64_t caller = 0;
+
+    auto operator<=>(const Site &) const = default;
+};
+
+struct SiteName {
+    std::string label;                   // empty until it is known
+    std::vector<symbols::Frame> frames;  // innermost first
+};
+
+// The sites of one process.
+class ProcessSites {
+public:
+    // Empty if it is not known, or not yet.
+    [[nodiscard]] const SiteName &name_of(const Site &site) const;
+
+private:
+    friend class SiteNames;
+
+    std::map<Site, SiteName> names_;
+    std::unordered_set<std::int32_t> stacks_;  // keys in the kernel's table
+};
+
+// For the aggregating thread.
+class SiteNames {
+public:
+    // The limit of named sites of a process.
+    static constexpr std::size_t max_sites = 4'096;
+
+    struct Callbacks {
+        std::function<ProcessSites *(const ProcessKey &)> find;  // null: the process has gone
+        // The last process that allocated from that stack has gone.
+        std::function<void(std::int32_t stack)> forget_stack;
+        // A site's label, from its frames.
+        std::function<std::string(const std::vector<symbols::Frame> &)> label_of;
+    };
+    explicit SiteNames(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+
+    // The process has allocated there. Gives a ticket once for a site: its name, which the caller
+    // must ask for, comes with it.
+    [[nodiscard]] std::optional<std::uint64_t> used(ProcessSites &sites, const ProcessKey &process,
+                                                    const Site &site);
+    // The process no longer needs its stacks.
+    void ended(ProcessSites &sites);
+    void on_name(symbols::StackReply answer);
+
+private:
+    Callbacks callbacks_;
+    std::uint64_t next_ticket_ = 1;
+    std::unordered_map<std::uint64_t, std::pair<ProcessKey, Site>> tickets_;
+    std::unordered_map<std::int32_t, std::uint32_t> stack_users_;  // processes
+};
+
+}  // namespace gpusnoop::probes
