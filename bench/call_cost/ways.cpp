@@ -10,7 +10,7 @@
 #include "bench/call_cost/others.h"
 #include "bench/call_cost/programs.h"
 #include "bpf/cuda/cuda.h"
-#include "bpf/functions.h"
+#include "bpf/functions/functions.h"
 
 namespace gpusnoop::bench {
 

@@ -17,9 +17,11 @@
 #include "bpf/cuda/resets.bpf.h"
 #include "bpf/cuda/batches.bpf.h"
 #include "bpf/cuda/calls.bpf.h"
+#include "bpf/cuda/copies.bpf.h"
 #include "bpf/cuda/counted_launches.bpf.h"
 #include "bpf/cuda/graphs.bpf.h"
 #include "bpf/cuda/last_calls.bpf.h"
+#include "bpf/cuda/kernel_handles.bpf.h"
 #include "bpf/cuda/launches.bpf.h"
 #include "bpf/cuda/operations.bpf.h"
 #include "bpf/cuda/profilers.bpf.h"
@@ -27,6 +29,7 @@
 #include "bpf/cuda/structures.bpf.h"
 #include "bpf/cuda/times.bpf.h"
 #include "bpf/cuda/trace.bpf.h"
+#include "bpf/cuda/waits.bpf.h"
 #include "bpf/lib/deaths.bpf.h"
 
 /* The work that must precede the call, before it changes its arguments or its memory. */

@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_CUDA_GRAPHS_BPF_H
 #define GPUSNOOP_CUDA_GRAPHS_BPF_H
 
-#include "bpf/cuda/captured.bpf.h"
+#include "bpf/cuda/graph_contents.bpf.h"
 
 /* Before CUDA 13, cudaGraphAddNode has no array of edge data in front of the number of
  * dependencies. A number is smaller than any address. */

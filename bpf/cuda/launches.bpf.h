@@ -1,128 +1,54 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* The meanings of kernel handles: other handles, host functions, names. */
-#ifndef GPUSNOOP_CUDA_KERNELS_BPF_H
-#define GPUSNOOP_CUDA_KERNELS_BPF_H
+/* Launches of kernels. */
+#ifndef GPUSNOOP_CUDA_LAUNCHES_BPF_H
+#define GPUSNOOP_CUDA_LAUNCHES_BPF_H
 
-#include "bpf/cuda/process.bpf.h"
+#include "bpf/cuda/calls.bpf.h"
 
-/* Where the name of each registered kernel is, in the memory of the process. Programs register
- * thousands when they start, and launch few: so this is a table for lookups, without a record for
- * each. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 18);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct cuda_live_key);
-	__type(value, __u64);
-} cuda_registered SEC(".maps");
-
-/* Not a call of a CUDA process: programs that link a library with kernels register them, even if
- * they never use them. */
-static __always_inline void register_kernel(struct thread *thread, struct pt_regs *regs)
+/* The three sizes of the grid, then those of a block. Nonzero: they could not be read. */
+static __always_inline long read_shape(__u32 *sizes, const struct call *call)
 {
-	thread->tgid = bpf_get_current_task_btf()->tgid;
-	set_key(thread, PT_REGS_PARM2(regs), CUDA_LIVE_REGISTERED);
-	thread->key.since_ns = 0;
-	thread->words[0] = PT_REGS_PARM4(regs);
-	bpf_map_update_elem(&cuda_registered, &thread->key, thread->words, BPF_ANY);
+	switch (CUDA_COOKIE_OPERATION(call->function)) {
+	case CUDA_LAUNCH: /* a dim3 travels in two words */
+		sizes[0] = call->argument[2];
+		sizes[1] = call->argument[2] >> 32;
+		sizes[2] = call->argument[3];
+		sizes[3] = call->argument[4];
+		sizes[4] = call->argument[4] >> 32;
+		sizes[5] = call->argument[5];
+		return 0;
+	case CUDA_LAUNCH_DRIVER:
+		sizes[0] = call->argument[2];
+		sizes[1] = call->argument[3];
+		sizes[2] = call->argument[4];
+		sizes[3] = call->argument[5];
+		sizes[4] = call->argument[6];
+		sizes[5] = call->argument[7];
+		return 0;
+	default: /* both configurations begin with the six sizes */
+		return bpf_probe_read_user(sizes, 6 * sizeof(*sizes),
+					   (const void *)argument(call, CUDA_SOURCE));
+	}
 }
 
-static __always_inline void finish_get_kernel(struct thread *thread, const struct call *call)
+static __always_inline void send_launch(struct thread *thread, const struct call *call,
+					enum cuda_record_type type)
 {
-	struct cuda_kernel_record *record;
+	struct cuda_launch_record *record;
 
-	record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
-	if (!record) {
-		ACCOUNT(lost[LOST_ring_full], 1);
+	if (!RESERVE_CALL(thread, call, record, type))
+		return;
+	record->kernel = argument(call, CUDA_ADDRESS);
+	if (read_shape(record->grid, call)) {
+		DISCARD_CALL(record);
 		return;
 	}
-	fill_call(&record->head, thread, call, CUDA_RECORD_KERNEL);
-	record->stands_for = argument(call, CUDA_SOURCE);
-	if (bpf_probe_read_user(&record->handle, sizeof(record->handle),
-				(const void *)argument(call, CUDA_ADDRESS))) {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-		ACCOUNT(lost[LOST_fault], 1);
-		return;
-	}
-	SUBMIT(record);
-	ACCOUNT(events, 1);
+	SUBMIT_CALL(record);
 }
 
-static __always_inline void finish_get_function(struct thread *thread, const struct call *call)
+static __always_inline void finish_launch(struct thread *thread, const struct call *call)
 {
-	struct cuda_name_record *record;
-
-	record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
-	if (!record) {
-		ACCOUNT(lost[LOST_ring_full], 1);
-		return;
-	}
-	fill_call(&record->head, thread, call, CUDA_RECORD_NAME);
-	if (bpf_probe_read_user(&record->handle, sizeof(record->handle),
-				(const void *)argument(call, CUDA_ADDRESS)) ||
-	    bpf_probe_read_user_str(record->name, sizeof(record->name),
-				    (const void *)argument(call, CUDA_SOURCE)) < 0) {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-		ACCOUNT(lost[LOST_fault], 1);
-		return;
-	}
-	SUBMIT(record);
-	ACCOUNT(events, 1);
-}
-
-static __always_inline bool is_getter(__u64 cookie)
-{
-	return CUDA_COOKIE_OPERATION(cookie) == CUDA_GET_KERNEL ||
-	       CUDA_COOKIE_OPERATION(cookie) == CUDA_GET_FUNCTION;
-}
-
-static __always_inline void finish_getter(struct thread *thread, const struct call *call)
-{
-	if (CUDA_COOKIE_OPERATION(call->function) == CUDA_GET_KERNEL)
-		finish_get_kernel(thread, call);
-	else
-		finish_get_function(thread, call);
-}
-
-/* ---- inside of other calls ---- */
-
-/* The first launch of a kernel gets its handles, inside of the runtime's call. The handles are
- * needed where the runtime's launches have no probe. Non-zero: its return is of no interest. */
-static __always_inline long enter_getter(struct thread *thread, struct pt_regs *regs)
-{
-	struct call *call;
-
-	if (!counts_launches || !is_getter(thread->cookie))
-		return 1;
-	if (thread->getter.depth) {
-		if (!call_drop_dead(bpf_get_current_task_btf(), &thread->getter, regs))
-			return 1;
-		ACCOUNT(stale, 1);
-	}
-	call = call_begin(&thread->getter, regs, thread->cookie);
-	if (!call)
-		return 1;
-	ACCOUNT(entered, 1);
-	call_start(call);
-	return !!(call->function & CUDA_EXITS);
-}
-
-/* Is the call that ends the open getter? */
-static __always_inline bool leaves_getter(const struct thread *thread, __u64 sp, __u64 function)
-{
-	const struct call *call = &thread->getter.call[0];
-
-	return thread->getter.depth && call->sp == sp && call->function == function;
-}
-
-static __always_inline void end_getter(struct thread *thread, __s32 result)
-{
-	thread->getter.depth = 0;
-	thread->result = result;
-	if (result)
-		ACCOUNT(events, 1);
-	else
-		finish_getter(thread, &thread->getter.call[0]);
+	send_launch(thread, call, CUDA_RECORD_LAUNCH);
 }
 
 #endif

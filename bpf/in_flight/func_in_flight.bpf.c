@@ -8,7 +8,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-#include "bpf/functions_threads.bpf.h"
+#include "bpf/functions/threads.bpf.h"
 #include "bpf/cuda/cuda.h"
 #include "bpf/in_flight/in_flight.bpf.h"
 

@@ -4,7 +4,6 @@
 #ifndef GPUSNOOP_TARGET_BPF_H
 #define GPUSNOOP_TARGET_BPF_H
 
-#include "bpf/cuda/cuda.h"
 #include "bpf/lib/process_filter.bpf.h"
 #include "bpf/lib/target.h"
 
@@ -14,13 +13,13 @@ const volatile __u32 target_kinds = TARGET_GPU_PROCESSES;
 /* When the probe was attached, CLOCK_MONOTONIC. */
 __u64 attached_ns = 0;
 
-/* The table `processes` of the CUDA probe: entered at the first CUDA call, left at exit and exec.
- */
+/* The table `processes` of the CUDA probe, whose values are longer: entered at the first CUDA call,
+ * left at exit and exec. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, TARGET_MAX_PROCESSES);
 	__type(key, __u32);
-	__type(value, struct cuda_live_process);
+	__type(value, struct gpu_process);
 } cuda_procs SEC(".maps");
 
 struct process_filter cuda_filter SEC(".maps");
@@ -35,7 +34,7 @@ struct {
 /* Since when the task's process has been a GPU process; 0: it is none. */
 static __always_inline __u64 gpu_process_since(struct task_struct *task)
 {
-	struct cuda_live_process *process;
+	struct gpu_process *process;
 	__u32 key;
 
 	if (!may_have_process(&cuda_filter, task->tgid, &key))

@@ -13,6 +13,13 @@ enum target_kind {
 
 #define TARGET_MAX_PROCESSES 16384
 
+/* How each value in the CUDA probe's table of processes begins (struct cuda_live_process). */
+struct gpu_process {
+	__u64 since_ns;		 /* when it made its first CUDA call, CLOCK_MONOTONIC */
+	__u64 start_boottime_ns; /* as below */
+};
+WIRE_SIZE(struct gpu_process, 16);
+
 /* The table of targets, by tgid: processes that the configuration names. */
 struct target {
 	__u64 since_ns;		 /* when it became one, CLOCK_MONOTONIC */

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bpf/cuda/cuda.h"
-#include "bpf/functions.h"
+#include "bpf/functions/functions.h"
 #include "exporter/base/text.h"
 #include "exporter/metrics/page.h"
 #include "exporter/probes/cuda/aggregator.h"

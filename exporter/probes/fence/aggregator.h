@@ -5,7 +5,7 @@
 #include <functional>
 #include <span>
 
-#include "bpf/fence.h"
+#include "bpf/fence/fence.h"
 #include "exporter/probes/frame/counting_aggregator.h"
 
 namespace gpusnoop::probes {

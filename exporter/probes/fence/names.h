@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "bpf/fence.h"
+#include "bpf/fence/fence.h"
 
 namespace gpusnoop::probes {
 

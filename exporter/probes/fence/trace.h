@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "bpf/fence.h"
+#include "bpf/fence/fence.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/trace/trace.h"
 

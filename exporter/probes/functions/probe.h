@@ -11,10 +11,10 @@
 // attach/attached_files.h). A table, which may change, says what calls with that number count for
 // (attach/function_ids.h).
 //
-// Recording. func_enter (bpf/functions.bpf.c) opens a call as cuda_enter does; for a function whose
+// Recording. func_enter (bpf/functions/functions.bpf.c) opens a call as cuda_enter does; for a function whose
 // end is not observed, it sends the record at once. func_leave runs at a return probe;
 // func_leave_at_exit runs before an instruction that may leave the function, which it does if the
-// stack pointer is what it was at the entry. Either sends one record (bpf/functions.h) with
+// stack pointer is what it was at the entry. Either sends one record (bpf/functions/functions.h) with
 // duration and result; nested calls have a record each. A table with the functions' thresholds and
 // options decides at the end of the call what else the record has. A slow call also has its
 // arguments, kept since the entry, the name of its thread and the user stack. These long records

@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "bpf/functions.h"
+#include "bpf/functions/functions.h"
 #include "exporter/base/label.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text.h"

@@ -15,7 +15,7 @@
 
 #include <tsl/robin_map.h>
 
-#include "bpf/functions.h"
+#include "bpf/functions/functions.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/bpf/overhead.h"
 #include "exporter/probes/frame/processes/process_identity.h"

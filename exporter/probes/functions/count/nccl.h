@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "bpf/functions.h"
+#include "bpf/functions/functions.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/functions/count/nccl_functions.h"
 #include "exporter/probes/functions/count/nccl_names.h"

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "bpf/functions.h"
+#include "bpf/functions/functions.h"
 
 namespace gpusnoop::probes {
 

@@ -22,7 +22,7 @@ using NcclHash = std::uint64_t;
 // Of a rank, or a number of ranks; "unknown".
 [[nodiscard]] std::string shown(const std::optional<std::uint32_t> &value);
 
-// 64 bits of FNV-1a. bpf/functions_nccl.bpf.h has the same, for the id of a communicator.
+// 64 bits of FNV-1a. bpf/functions/nccl.bpf.h has the same, for the id of a communicator.
 [[nodiscard]] NcclHash nccl_hash(std::string_view bytes);
 
 // `number`: of the splits, or shrinks, of the parent, from 1 on. 0 if the parent's is.

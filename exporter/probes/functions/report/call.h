@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "bpf/functions.h"
+#include "bpf/functions/functions.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 

@@ -7,7 +7,7 @@
 #ifndef GPUSNOOP_FENCE_RECORDS_BPF_H
 #define GPUSNOOP_FENCE_RECORDS_BPF_H
 
-#include "bpf/fence.h"
+#include "bpf/fence/fence.h"
 #include "bpf/lib/target.bpf.h"
 #include "bpf/lib/traced.bpf.h"
 

@@ -2,7 +2,7 @@
 /* DMA fences of the processes to trace, and their waits for any fence. A fence is followed by its
  * address, as some drivers give it its number later, when they emit it. Each tracepoint has two
  * programs: one gets the fence, the other the names of its driver and its timeline
- * (fence_records.bpf.h). */
+ * (fence/records.bpf.h). */
 #define PROBE fence
 
 #include "bpf/lib/kernel.h"
@@ -11,8 +11,8 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-#include "bpf/fence.h"
-#include "bpf/fence_records.bpf.h"
+#include "bpf/fence/fence.h"
+#include "bpf/fence/records.bpf.h"
 #include "bpf/lib/guard.bpf.h"
 #include "bpf/lib/target.bpf.h"
 #include "bpf/lib/traced.bpf.h"

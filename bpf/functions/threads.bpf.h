@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_FUNC_THREADS_BPF_H
 #define GPUSNOOP_FUNC_THREADS_BPF_H
 
-#include "bpf/functions.h"
+#include "bpf/functions/functions.h"
 
 /* As many as the return probes that the kernel keeps for one thread (MAX_URETPROBE_DEPTH). */
 #define CALL_DEPTH		    64

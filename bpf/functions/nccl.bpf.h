@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_FUNC_NCCL_BPF_H
 #define GPUSNOOP_FUNC_NCCL_BPF_H
 
-#include "bpf/functions_maps.bpf.h"
+#include "bpf/functions/maps.bpf.h"
 
 /* Reads at the entry, as the function may change what it got by value. The hash is 64 bits of
  * FNV-1a, which docs/functions.md names: it must stay the same. 0: the id could not be read. */

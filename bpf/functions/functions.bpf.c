@@ -10,7 +10,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-#include "bpf/functions_records.bpf.h"
+#include "bpf/functions/records.bpf.h"
 #include "bpf/lib/deaths.bpf.h"
 #include "bpf/lib/thread_ends.bpf.h"
 

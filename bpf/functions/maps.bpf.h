@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_FUNC_MAPS_BPF_H
 #define GPUSNOOP_FUNC_MAPS_BPF_H
 
-#include "bpf/functions_threads.bpf.h"
+#include "bpf/functions/threads.bpf.h"
 #include "bpf/lib/cost.bpf.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/process.bpf.h"

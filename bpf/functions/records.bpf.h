@@ -3,8 +3,8 @@
 #ifndef GPUSNOOP_FUNC_RECORDS_BPF_H
 #define GPUSNOOP_FUNC_RECORDS_BPF_H
 
-#include "bpf/functions_maps.bpf.h"
-#include "bpf/functions_nccl.bpf.h"
+#include "bpf/functions/maps.bpf.h"
+#include "bpf/functions/nccl.bpf.h"
 
 /* Enters the thread's process at its first call and notes its since_ns; 0 stays: no room. */
 static __always_inline void enter_process(struct thread *thread)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* What is captured into graphs, and when captures begin and end. The records of what a graph holds
  * go through the ring of allocations. */
-#ifndef GPUSNOOP_CUDA_CAPTURED_BPF_H
-#define GPUSNOOP_CUDA_CAPTURED_BPF_H
+#ifndef GPUSNOOP_CUDA_GRAPH_CONTENTS_BPF_H
+#define GPUSNOOP_CUDA_GRAPH_CONTENTS_BPF_H
 
-#include "bpf/cuda/calls.bpf.h"
 #include "bpf/cuda/captures.bpf.h"
+#include "bpf/cuda/copies.bpf.h"
+#include "bpf/cuda/launches.bpf.h"
 #include "bpf/cuda/memory.bpf.h"
 
 /* ---- streams and their captures ---- */
