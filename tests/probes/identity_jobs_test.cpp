@@ -111,8 +111,8 @@ TEST_CASE("two Slurm jobs of one program are two rows in every family") {
     if (!is_v1 && mounted(true).empty()) {
         missing("a mounted hierarchy of cgroups");
     }
-    const Bench bench("auto");
-    const std::string script = bench.script("twin.py");
+    const Bench fixture("auto");
+    const std::string script = fixture.script("twin.py");
     const std::vector<std::string> jobs = {"21", "22"};
     std::deque<Cgroup> cgroups;
     std::vector<Process> processes;
@@ -121,31 +121,31 @@ TEST_CASE("two Slurm jobs of one program are two rows in every family") {
             is_v1 ? "slurm/uid_1000/job_" + job + "/step_0/task_0"
                   : "system.slice/slurmstepd.scope/job_" + job + "/step_0/user/task_0";
         const auto enter = cgroups.emplace_back(mounted(!is_v1), path).enter();
-        processes.push_back(bench.start("twin" + job,
+        processes.push_back(fixture.start("twin" + job,
                                         {standin("workload"), "--everything", "--failures",
                                          "--iterations", "20", "--name", "twin", "--hold"},
                                         enter));
-        processes.push_back(bench.start("script" + job, {python, script, "9", "hold"}, enter));
+        processes.push_back(fixture.start("script" + job, {python, script, "9", "hold"}, enter));
         processes.at(processes.size() - 2).wait_for_output("holding");
         processes.back().wait_for_output("worked");
     }
     for (const std::string &job : jobs) {
-        bench.check(labels_of("twin.py", "", job), bench.truth_of_all("script" + job), 9);
-        const truth::TruthSnapshot truth = bench.truth_of_all("twin" + job);
+        fixture.check(labels_of("twin.py", "", job), fixture.truth_of_all("script" + job), 9);
+        const truth::TruthSnapshot truth = fixture.truth_of_all("twin" + job);
         const Labels of = {{"comm", "twin"}, {"slurm_job_id", job}};
-        check_counters_of(bench.exporter.wait_for("gpusnoop_cuda_kernel_launches_total", of,
+        check_counters_of(fixture.exporter.wait_for("gpusnoop_cuda_kernel_launches_total", of,
                                                   static_cast<double>(truth.all_launches())),
                           truth, of);
     }
 
     check_rows(
-        bench.exporter, {{"comm", "twin"}},
+        fixture.exporter, {{"comm", "twin"}},
         {"cuda_memory_allocations_total", "cuda_memory_outstanding_bytes",
          "cuda_memory_site_outstanding_bytes", "cuda_memcpy_total", "cuda_memcpy_size_bytes_count",
          "cuda_memset_total", "cuda_kernel_launches_total",
          "cuda_kernel_launch_duration_seconds_count", "cuda_api_errors_total", "process_info"});
     check_rows(
-        bench.exporter, {{"script", "twin.py"}},
+        fixture.exporter, {{"script", "twin.py"}},
         {"cuda_memory_allocations_total", "process_info", "function_calls_total",
          "function_duration_seconds_count", "syscalls_total", "syscall_duration_seconds_count"});
     for (Process &process : processes) {
@@ -183,7 +183,7 @@ TEST_CASE("a process that ends at once has the container or the job that root ga
         {true, "system.slice/docker-" + id + ".scope/a", "system.slice/docker-" + id + ".scope", id,
          ""},
     };
-    const Bench bench("auto");
+    const Bench fixture("auto");
     int count = 3;
     bool found = false;
     for (const Place &place : places) {
@@ -202,9 +202,9 @@ TEST_CASE("a process that ends at once has the container or the job that root ga
         through.insert(through.end(), place.environment.begin(), place.environment.end());
         const std::string name = "short" + std::to_string(++count) + ".py";
         Process process =
-            bench.start(name, {python, bench.script(name), std::to_string(count), "exit"}, through);
+            fixture.start(name, {python, fixture.script(name), std::to_string(count), "exit"}, through);
         REQUIRE(process.wait() == 0);
-        bench.check(labels_of(name, place.container, place.job), bench.truth_of_all(name), count);
+        fixture.check(labels_of(name, place.container, place.job), fixture.truth_of_all(name), count);
     }
     if (!found) {
         missing("a mounted hierarchy of cgroups");

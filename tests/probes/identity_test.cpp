@@ -22,7 +22,7 @@ TEST_CASE("workloads of python3 have rows of their own, by script, job, containe
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const Bench bench(mode);
+    const Bench fixture(mode);
     struct Workload {
         std::string name;  // of its script
         fs::path hierarchy;
@@ -67,17 +67,17 @@ TEST_CASE("workloads of python3 have rows of their own, by script, job, containe
             const Labels of = labels_of(name, one.container, one.job);
             count++;
             const std::string truth = std::to_string(i) + (stays ? "s" : "");
-            Process process = bench.start(
+            Process process = fixture.start(
                 truth,
-                {python, "-u", bench.script(name), std::to_string(count), stays ? "hold" : "exit"},
+                {python, "-u", fixture.script(name), std::to_string(count), stays ? "hold" : "exit"},
                 cgroup ? cgroup->enter() : std::vector<std::string>{});
             process.wait_for_output("worked");
-            bench.check(of, bench.truth_of_all(truth), count);
+            fixture.check(of, fixture.truth_of_all(truth), count);
             if (stays) {
                 Labels info = one.info;
                 info.insert(of.begin(), of.end());
                 info["pid"] = std::to_string(process.pid());
-                CHECK(bench.exporter.scrape().sum("gpusnoop_process_info", info) == 1);
+                CHECK(fixture.exporter.scrape().sum("gpusnoop_process_info", info) == 1);
                 process.signal(SIGKILL);
             }
             (void)process.wait();
@@ -89,7 +89,7 @@ TEST_CASE("a script is named whatever its name is, and where it lies", "") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const Bench bench(mode);
+    const Bench fixture(mode);
     int count = 10;
     const auto check = [&](const std::string &label, std::vector<std::string> arguments,
                            const std::vector<std::string> &through = {}) {
@@ -97,22 +97,22 @@ TEST_CASE("a script is named whatever its name is, and where it lies", "") {
         count++;
         arguments.insert(arguments.begin(), python);
         arguments.insert(arguments.end(), {std::to_string(count), "exit"});
-        Process process = bench.start(std::to_string(count), arguments, through);
+        Process process = fixture.start(std::to_string(count), arguments, through);
         REQUIRE(process.wait() == 0);
-        bench.check(labels_of(label), bench.truth_of_all(std::to_string(count)), count);
+        fixture.check(labels_of(label), fixture.truth_of_all(std::to_string(count)), count);
     };
-    check("a b.py", {"-X", "dev", "-W", "ignore", bench.script("a b.py")});
-    check("tr\xef\xbf\xbdin.py", {bench.script("tr\xffin.py")});
+    check("a b.py", {"-X", "dev", "-W", "ignore", fixture.script("a b.py")});
+    check("tr\xef\xbf\xbdin.py", {fixture.script("tr\xffin.py")});
     // A path of nearly 4 KiB, the most that the kernel opens.
     std::string deep;
-    while ((bench.scripts / deep).string().size() < 3'800) {
+    while ((fixture.scripts / deep).string().size() < 3'800) {
         deep += std::string(200, 'd') + "/";
     }
-    check("deep.py", {bench.script(deep + "deep.py")});
-    check(std::string(128, 'n'), {bench.script(std::string(252, 'n') + ".py")});
-    check("behind.py", {"-X", std::string(4'000, 'o'), bench.script("behind.py")});
+    check("deep.py", {fixture.script(deep + "deep.py")});
+    check(std::string(128, 'n'), {fixture.script(std::string(252, 'n') + ".py")});
+    check("behind.py", {"-X", std::string(4'000, 'o'), fixture.script("behind.py")});
     // By the interpreter's line of a script, and by env.
-    const fs::path line = bench.script("line.py");
+    const fs::path line = fixture.script("line.py");
     write_file(line, "#!/usr/bin/env -S " + python + " -u\n" + workload);
     fs::permissions(line, fs::perms::owner_all);
     check("line.py", {"-c", "import os, sys; os.execv(sys.argv[1], sys.argv[1:])", line});
@@ -122,17 +122,17 @@ TEST_CASE("an exec from one script to another ends the first one's rows", "") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const Bench bench(mode);
-    const std::string second = bench.script("second.py");
+    const Bench fixture(mode);
+    const std::string second = fixture.script("second.py");
     Process process =
-        bench.start("exec", {python, bench.script("first.py"), "20", "exec", second, "30", "hold"});
-    (void)bench.exporter.wait_for("gpusnoop_function_calls_total", labels_of("second.py"), 30);
-    const auto truths = truth::read_truth(bench.truths / "exec");
+        fixture.start("exec", {python, fixture.script("first.py"), "20", "exec", second, "30", "hold"});
+    (void)fixture.exporter.wait_for("gpusnoop_function_calls_total", labels_of("second.py"), 30);
+    const auto truths = truth::read_truth(fixture.truths / "exec");
     REQUIRE(truths.size() == 2);
     const bool in_order = truths[0].generation < truths[1].generation;
-    bench.check(labels_of("first.py"), truths[in_order ? 0 : 1], 20);
-    bench.check(labels_of("second.py"), truths[in_order ? 1 : 0], 30);
-    const Page page = bench.exporter.scrape();
+    fixture.check(labels_of("first.py"), truths[in_order ? 0 : 1], 20);
+    fixture.check(labels_of("second.py"), truths[in_order ? 1 : 0], 30);
+    const Page page = fixture.exporter.scrape();
     CHECK(page.samples("gpusnoop_process_info", {{"pid", std::to_string(process.pid())}}).size() ==
           1);
     CHECK(page.sum("gpusnoop_process_info", labels_of("second.py")) == 1);
@@ -142,7 +142,7 @@ TEST_CASE("arguments that are not in memory name no script, and all is counted",
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
-    const Bench bench(mode);
+    const Bench fixture(mode);
     // The stack is below the pointers to the environment. Many of them keep it out of the page that
     // the program gives up.
     std::vector<std::string> through = {"env"};
@@ -150,18 +150,18 @@ TEST_CASE("arguments that are not in memory name no script, and all is counted",
         through.push_back("PAD" + std::to_string(i) + "=");
     }
     Process process =
-        bench.start("gone", {python, bench.script("gone.py"), "25", "forget"}, through);
+        fixture.start("gone", {python, fixture.script("gone.py"), "25", "forget"}, through);
     process.wait_for_output("worked");
-    bench.check(labels_of(""), bench.truth_of_all("gone"), 25);
+    fixture.check(labels_of(""), fixture.truth_of_all("gone"), 25);
 }
 
 TEST_CASE("without the label script, no script is shown") {
     require_bpf();
-    const Bench bench("auto", "labels: {script: false}\n");
-    const Finished finished = run({python, bench.script("hidden.py"), "7", "exit"},
-                                  {{"STANDIN_TRUTH_DIR", bench.truths.path().string()}});
+    const Bench fixture("auto", "labels: {script: false}\n");
+    const Finished finished = run({python, fixture.script("hidden.py"), "7", "exit"},
+                                  {{"STANDIN_TRUTH_DIR", fixture.truths.path().string()}});
     REQUIRE(finished.code == 0);
-    (void)bench.exporter.wait_for("gpusnoop_cuda_memory_allocations_total", labels_of(""), 7);
-    CHECK(http(bench.exporter.port(), "/metrics").body.find("hidden") == std::string::npos);
-    CHECK(http(bench.exporter.port(), "/").body.find("hidden") == std::string::npos);
+    (void)fixture.exporter.wait_for("gpusnoop_cuda_memory_allocations_total", labels_of(""), 7);
+    CHECK(http(fixture.exporter.port(), "/metrics").body.find("hidden") == std::string::npos);
+    CHECK(http(fixture.exporter.port(), "/").body.find("hidden") == std::string::npos);
 }

@@ -25,7 +25,7 @@
 namespace gpusnoop::probes {
 
 // The reasons that failed() is given, by itself and by discovery.
-inline constexpr std::array<std::string_view, 6> func_failures = {
+inline constexpr std::array<std::string_view, 6> function_failures = {
     "open", "slow", "elf", "no_symbols", "no_probe", "attach"};
 
 // Used by discovery's thread. What it refers to must outlive it.

@@ -227,11 +227,11 @@ std::unique_ptr<Probe> make_functions(const config::Config &config, const ebpf::
 }
 
 series::Family &declare_durations(series::FamilySet &set) {
-    return add_func_durations(set, {1});
+    return add_function_durations(set, {1});
 }
 
 std::vector<series::FamilySet> declare_function_families() {
-    auto sets = declare_families<make_func_families, declare_durations, make_func_gauges>();
+    auto sets = declare_families<make_function_families, declare_durations, make_function_gauges>();
     make_nccl_gauges(sets.emplace_back(one_for_each, true));
     return sets;
 }
@@ -255,12 +255,12 @@ constinit const ProbeKind functions_kind = {
                .deaths = true,
                .lost = lost_for({LOST_ring_full, LOST_throttled, LOST_no_state, LOST_process_table,
                                  LOST_too_deep}),
-               .attach_failures = func_failures},
+               .attach_failures = function_failures},
     .api_pages = functions_pages,
     .trace = &trace::functions_trace,
 };
 
-std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,
+std::unique_ptr<Probe> make_function_tracer(config::Config config, const ebpf::Features &features,
                                         FunctionTracing tracing) {
     auto functions = config.of<FunctionsConfig>();
     functions.slow_calls.history = 0;

@@ -63,7 +63,7 @@ namespace gpusnoop::probes {
 extern const ProbeKind functions_kind;
 
 // For a trace: passes on the calls that `tracing` selects, instead of `config`.
-std::unique_ptr<Probe> make_func_tracer(config::Config config, const ebpf::Features &features,
+std::unique_ptr<Probe> make_function_tracer(config::Config config, const ebpf::Features &features,
                                         FunctionTracing tracing);
 
 }  // namespace gpusnoop::probes

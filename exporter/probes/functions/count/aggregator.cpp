@@ -31,7 +31,7 @@ FunctionsAggregator::FunctionsAggregator(FunctionsSettings settings, const Funct
     : settings_(std::move(settings)),
       table_(&table),
       family_set_(settings_.budget, settings_.pid_label),
-      families_(make_func_families(family_set_)),
+      families_(make_function_families(family_set_)),
       processes_(family_set_, {.budget = settings_.budget,
                                .pid_label = settings_.pid_label,
                                .script_label = settings_.script_label,
@@ -252,7 +252,7 @@ series::Family &FunctionsAggregator::durations(const FunctionOptions &options) {
     const auto found = durations_.find(bounds);
     return found != durations_.end()
                ? *found->second
-               : *durations_.emplace(bounds, &add_func_durations(family_set_, bounds))
+               : *durations_.emplace(bounds, &add_function_durations(family_set_, bounds))
                       .first->second;
 }
 
@@ -290,7 +290,7 @@ std::vector<series::FamilySnapshot> FunctionsAggregator::report(nanoseconds now)
     overhead_.note_running(processes_, settings_.cost_of);
     count_unobserved(now);
     series::FamilySet gauge_set(settings_.budget, settings_.pid_label);
-    const FunctionGauges gauges = make_func_gauges(gauge_set);
+    const FunctionGauges gauges = make_function_gauges(gauge_set);
     for (const auto &[key, shown] : shown_) {
         if (const auto range = shown.extremes.before(now)) {
             // Folded label sets are one label set: its extremes are the extremes of all.

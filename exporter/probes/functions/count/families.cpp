@@ -23,7 +23,7 @@ std::vector<std::uint64_t> call_bounds(const FunctionOptions &options) {
     return bounds;
 }
 
-series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint64_t> bounds) {
+series::Family &add_function_durations(series::FamilySet &set, std::vector<std::uint64_t> bounds) {
     return set.histogram(
         "function_duration_seconds",
         "Time inside each call of a traced function, including failed calls, until it returned "
@@ -31,7 +31,7 @@ series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint
         of_function, std::move(bounds), nanoseconds_per_second);
 }
 
-FunctionFamilies make_func_families(series::FamilySet &set) {
+FunctionFamilies make_function_families(series::FamilySet &set) {
     return {
         .calls = set.counter("function_calls_total",
                              "Calls of traced functions that have ended; for functions traced at "
@@ -64,7 +64,7 @@ FunctionFamilies make_func_families(series::FamilySet &set) {
     };
 }
 
-FunctionGauges make_func_gauges(series::FamilySet &set) {
+FunctionGauges make_function_gauges(series::FamilySet &set) {
     return {
         .min = set.gauge("function_duration_min_seconds",
                          "Shortest call that ended in the last full minute.", of_function,

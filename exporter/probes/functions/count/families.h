@@ -20,14 +20,14 @@ struct FunctionFamilies {
     series::Family &overhead;
 };
 
-FunctionFamilies make_func_families(series::FamilySet &set);
+FunctionFamilies make_function_families(series::FamilySet &set);
 
 // The function's buckets, in nanoseconds.
 std::vector<std::uint64_t> call_bounds(const FunctionOptions &options);
 
 // One family for each distinct list of buckets; on the page they are one family. `bounds` in
 // nanoseconds.
-series::Family &add_func_durations(series::FamilySet &set, std::vector<std::uint64_t> bounds);
+series::Family &add_function_durations(series::FamilySet &set, std::vector<std::uint64_t> bounds);
 
 // The place of `communicator` among the labels of NCCL's operations.
 inline constexpr std::size_t communicator_label = 4;
@@ -38,7 +38,7 @@ struct FunctionGauges {
     series::Family &max;
 };
 
-FunctionGauges make_func_gauges(series::FamilySet &set);
+FunctionGauges make_function_gauges(series::FamilySet &set);
 
 // How far each rank has come, by process: rebuilt for each report.
 struct NcclGauges {

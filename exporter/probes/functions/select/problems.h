@@ -11,13 +11,13 @@
 namespace gpusnoop::probes {
 
 // The number of problems of each kind that are reported one by one.
-inline constexpr std::size_t max_func_problems = 20;
+inline constexpr std::size_t max_function_problems = 20;
 
 // Sentences of one kind. Only the first ones are kept.
 class Problems {
 public:
     void add(std::string sentence) {
-        if (++count_ <= max_func_problems) {
+        if (++count_ <= max_function_problems) {
             sentences_.push_back(std::move(sentence));
         }
     }
@@ -25,8 +25,8 @@ public:
     // `rest`: a description of the others.
     void move_to(std::vector<std::string> &all, const std::string &file, std::string_view rest) {
         std::move(sentences_.begin(), sentences_.end(), std::back_inserter(all));
-        if (count_ > max_func_problems) {
-            all.push_back(file + ": " + std::to_string(count_ - max_func_problems) +
+        if (count_ > max_function_problems) {
+            all.push_back(file + ": " + std::to_string(count_ - max_function_problems) +
                           std::string(rest));
         }
     }

@@ -92,7 +92,7 @@ Result<> FunctionsTracer::start() {
     }
     stack_names_ = std::move(*stack_names);
     const Options &options = setup_.options;
-    probe_ = probes::make_func_tracer(setup_.config, setup_.features,
+    probe_ = probes::make_function_tracer(setup_.config, setup_.features,
                                       {.stacks = has_stacks_,
                                        .pids = options.pids,
                                        .libraries = options.texts(library_option),

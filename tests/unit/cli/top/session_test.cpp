@@ -29,9 +29,9 @@ const probes::FunctionOptions slow_after_1ms = {.slow_threshold = 1ms,
 const std::string address = "http://node:1";
 const std::string exporter = "gpusnoop_exporter " + std::string(version());
 
-std::string document_of(const FunctionsFixture &bench, std::chrono::nanoseconds elapsed,
+std::string document_of(const FunctionsFixture &fixture, std::chrono::nanoseconds elapsed,
                         std::chrono::nanoseconds since = 1000s) {
-    return functions_page(bench.aggregator->snapshot(elapsed), {since, 0s},
+    return functions_page(fixture.aggregator->snapshot(elapsed), {since, 0s},
                           {since + elapsed, elapsed})
         .write({})
         .value()
@@ -63,20 +63,20 @@ std::string top_problem_of(const Result<Answer> &one) {
 }  // namespace
 
 TEST_CASE("two answers are rates, also of what began between them") {
-    FunctionsFixture bench;
-    const auto f = bench.number("f", slow_after_1ms);
-    const auto begun = bench.number("begun", {.entry_only = true}, "liby.so");
-    bench.tell(call(f, 300));
+    FunctionsFixture fixture;
+    const auto f = fixture.number("f", slow_after_1ms);
+    const auto begun = fixture.number("begun", {.entry_only = true}, "liby.so");
+    fixture.tell(call(f, 300));
     Session session(address, Sort::calls);
-    session.take(answer(document_of(bench, 10s)));
+    session.take(answer(document_of(fixture, 10s)));
     CHECK(session.problem().empty());
     CHECK_FALSE(session.rows());
     CHECK(session.head() == exporter + " at http://node:1, up 10s, 1 process");
     for (int i = 0; i < 8; i++) {
-        bench.tell(call(f, 2'000'000, i == 0 ? 1 : 0));
+        fixture.tell(call(f, 2'000'000, i == 0 ? 1 : 0));
     }
-    bench.tell(of(43, 5, entry(begun)));
-    session.take(answer(document_of(bench, 14s)));
+    fixture.tell(of(43, 5, entry(begun)));
+    session.take(answer(document_of(fixture, 14s)));
     REQUIRE(session.rows());
     CHECK(session.rows()->size() == 2);
     CHECK(session.rows()->front().key.function == "f");
@@ -106,28 +106,28 @@ TEST_CASE("two answers are rates, also of what began between them") {
     CHECK_THAT(narrow[1], StartsWith("f           2.00     0.25     2.00   2.00ms "));
     CHECK(table_lines(*session.rows(), 10, 90) == lines);
     // Nothing more: rates of 0, and no durations.
-    session.take(answer(document_of(bench, 16s)));
+    session.take(answer(document_of(fixture, 16s)));
     CHECK(row_of(session, "f").rates.calls == 0);
     CHECK_FALSE(row_of(session, "f").rates.mean);
 }
 
 TEST_CASE("by process, each process has rows of its own, with its script and job") {
     const auto document = [](std::uint64_t calls_of_43, std::chrono::nanoseconds elapsed) {
-        FunctionsFixture bench;
-        const auto f = bench.number("f", slow_after_1ms);
+        FunctionsFixture fixture;
+        const auto f = fixture.number("f", slow_after_1ms);
         func_process_record trainer = process("python3");
         constexpr char arguments[] = "python3\0train.py";
         std::memcpy(trainer.details.arguments.head, arguments, sizeof(arguments));
         trainer.details.arguments.head_bytes = sizeof(arguments);
         trainer.details.arguments.total = sizeof(arguments);
         trainer.details.cgroup = cgroup_of({"system.slice", "slurmstepd.scope", "job_4711"});
-        bench.tell(trainer);
-        bench.tell(call(f, 300));
-        bench.tell(of(43, 5, process("other")));
+        fixture.tell(trainer);
+        fixture.tell(call(f, 300));
+        fixture.tell(of(43, 5, process("other")));
         for (std::uint64_t i = 0; i < calls_of_43; i++) {
-            bench.tell(of(43, 5, call(f, 300)));
+            fixture.tell(of(43, 5, call(f, 300)));
         }
-        return functions_page(bench.aggregator->snapshot(elapsed), {1000s, 0s},
+        return functions_page(fixture.aggregator->snapshot(elapsed), {1000s, 0s},
                               {1000s + elapsed, elapsed})
             .write({{"by", "process"}})
             .value()
@@ -157,13 +157,13 @@ TEST_CASE("by process, each process has rows of its own, with its script and job
 }
 
 TEST_CASE("after a restart there are no rates until the next answer, and none below 0") {
-    FunctionsFixture bench;
-    const auto f = bench.number("f");
+    FunctionsFixture fixture;
+    const auto f = fixture.number("f");
     for (int i = 0; i < 5; i++) {
-        bench.tell(call(f));
+        fixture.tell(call(f));
     }
     Session session(address, Sort::calls);
-    session.take(answer(document_of(bench, 10s)));
+    session.take(answer(document_of(fixture, 10s)));
     FunctionsFixture fresh;
     fresh.tell(call(fresh.number("f")));
     // Later than the answer before by its own clock: told by when the counting began.
@@ -177,7 +177,7 @@ TEST_CASE("after a restart there are no rates until the next answer, and none be
     // Numbers that go back, even where all else is the same.
     session.take(answer(document_of(FunctionsFixture(), 16s, 2000s)));
     CHECK(session.rows()->empty());
-    session.take(answer(document_of(bench, 18s, 2000s)));
+    session.take(answer(document_of(fixture, 18s, 2000s)));
     session.take(answer(document_of(fresh, 20s, 2000s)));
     CHECK_FALSE(session.rows());
     session.take(answer(document_of(fresh, 20s, 2000s)));  // no time has passed
@@ -185,21 +185,21 @@ TEST_CASE("after a restart there are no rates until the next answer, and none be
 }
 
 TEST_CASE("an exporter that goes away and comes back is measured over the gap") {
-    FunctionsFixture bench;
-    const auto f = bench.number("f");
+    FunctionsFixture fixture;
+    const auto f = fixture.number("f");
     Session session(address, Sort::calls);
     CHECK_FALSE(session.has_answered());
     CHECK(session.head() == "gpusnoop_exporter at http://node:1");
-    session.take(answer(document_of(bench, 10s)));
+    session.take(answer(document_of(fixture, 10s)));
     session.take(fail("cannot reach it"));
     CHECK(session.problem() == "cannot reach it");
     CHECK(session.has_answered());
     CHECK_FALSE(session.answers());
     CHECK_FALSE(session.rows());
     for (int i = 0; i < 10; i++) {
-        bench.tell(call(f));
+        fixture.tell(call(f));
     }
-    session.take(answer(document_of(bench, 15s)));
+    session.take(answer(document_of(fixture, 15s)));
     CHECK(session.problem().empty());
     CHECK(row_of(session, "f").rates.calls == 2);
 }
@@ -215,9 +215,9 @@ TEST_CASE("what is no answer of an exporter is told in a sentence") {
     CHECK(top_problem_of(answer(std::string(1000, 'x'), 500)) ==
           "http://node:1 answered 500: " + std::string(160, 'x'));
     CHECK(top_problem_of(fail("cannot \x1b reach")) == "cannot \xEF\xBF\xBD reach");
-    FunctionsFixture bench;
-    bench.tell(call(bench.number("f")));
-    const json good = json::parse(document_of(bench, 5s));
+    FunctionsFixture fixture;
+    fixture.tell(call(fixture.number("f")));
+    const json good = json::parse(document_of(fixture, 5s));
     Session session(address, Sort::calls);
     session.take(answer(good.dump()));
     CHECK(session.answers());
@@ -263,14 +263,14 @@ TEST_CASE("what is no answer of an exporter is told in a sentence") {
 }
 
 TEST_CASE("names of functions cannot reach the terminal as commands") {
-    FunctionsFixture bench;
-    const auto f = bench.number("f\x1b]0;title\x07", {},
+    FunctionsFixture fixture;
+    const auto f = fixture.number("f\x1b]0;title\x07", {},
                                 "lib\xC2\x9B"
                                 "2J.so");
     Session session(address, Sort::calls);
-    session.take(answer(document_of(bench, 1s)));
-    bench.tell(call(f));
-    json hostile = json::parse(document_of(bench, 2s));
+    session.take(answer(document_of(fixture, 1s)));
+    fixture.tell(call(f));
+    json hostile = json::parse(document_of(fixture, 2s));
     hostile["version"] = "1\x1b[2J";
     session.take(answer(hostile.dump()));
     REQUIRE(session.rows());

@@ -10,97 +10,97 @@ using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
 
 TEST_CASE("a call whose process is announced behind it in the other ring finds its process") {
-    Fixture bench;
-    bench.later(process("late"));
-    bench.calls(copy(1, 2, 64, COPY_H2D, 2'000));
-    CHECK(bench.sum("cuda_memcpy_bytes_total", {"late", "h2d"}) == 64);
+    Fixture fixture;
+    fixture.later(process("late"));
+    fixture.calls(copy(1, 2, 64, COPY_H2D, 2'000));
+    CHECK(fixture.sum("cuda_memcpy_bytes_total", {"late", "h2d"}) == 64);
 }
 
 TEST_CASE("a call whose process's record was lost is counted for a process without a name") {
-    Fixture bench;
-    bench.calls(copy(1, 2, 64, COPY_H2D, 2'000));
-    CHECK(bench.sum("cuda_memcpy_bytes_total", {"unknown", "h2d"}) == 64);
+    Fixture fixture;
+    fixture.calls(copy(1, 2, 64, COPY_H2D, 2'000));
+    CHECK(fixture.sum("cuda_memcpy_bytes_total", {"unknown", "h2d"}) == 64);
 }
 
 TEST_CASE("a process's record that comes behind its calls does not split its account") {
-    Fixture bench;
-    bench.calls(copy(1, 2, 64, COPY_H2D, 2'000));
-    bench.allocations(process("late"));
-    bench.calls(copy(1, 2, 64, COPY_H2D, 2'500));
-    bench.allocations(exited(3'000));
-    bench.aggregator->apply_until(1s);
-    bench.aggregator->tidy(2s);
-    CHECK(bench.sum("cuda_memcpy_bytes_total", {"unknown", "h2d"}) == 128);
+    Fixture fixture;
+    fixture.calls(copy(1, 2, 64, COPY_H2D, 2'000));
+    fixture.allocations(process("late"));
+    fixture.calls(copy(1, 2, 64, COPY_H2D, 2'500));
+    fixture.allocations(exited(3'000));
+    fixture.aggregator->apply_until(1s);
+    fixture.aggregator->tidy(2s);
+    CHECK(fixture.sum("cuda_memcpy_bytes_total", {"unknown", "h2d"}) == 128);
 }
 
 TEST_CASE("a reused pid and the next program after an exec are other processes") {
-    Fixture bench;
-    bench.allocations(process("first"));
-    bench.allocations(allocation(0x1000, 100, 2'000));
-    bench.allocations(process("second", bench_pid, 99'000));
-    bench.allocations(of(bench_pid, 99'000, allocation(0x1000, 7, 100'000)));
-    bench.allocations(exited(98'000));  // the first one's
-    bench.apply_all();
-    CHECK(bench.sum("cuda_memory_allocated_bytes_total", {"first"}) == 100);
-    CHECK(bench.sum("cuda_memory_allocated_bytes_total", {"second"}) == 7);
-    CHECK(bench.sum("cuda_memory_outstanding_bytes") == 7);
-    CHECK(bench.sum("cuda_memory_unfreed_at_exit_bytes_total", {"first"}) == 100);
-    CHECK(bench.sum("cuda_memory_unfreed_at_exit_bytes_total") == 100);
+    Fixture fixture;
+    fixture.allocations(process("first"));
+    fixture.allocations(allocation(0x1000, 100, 2'000));
+    fixture.allocations(process("second", bench_pid, 99'000));
+    fixture.allocations(of(bench_pid, 99'000, allocation(0x1000, 7, 100'000)));
+    fixture.allocations(exited(98'000));  // the first one's
+    fixture.apply_all();
+    CHECK(fixture.sum("cuda_memory_allocated_bytes_total", {"first"}) == 100);
+    CHECK(fixture.sum("cuda_memory_allocated_bytes_total", {"second"}) == 7);
+    CHECK(fixture.sum("cuda_memory_outstanding_bytes") == 7);
+    CHECK(fixture.sum("cuda_memory_unfreed_at_exit_bytes_total", {"first"}) == 100);
+    CHECK(fixture.sum("cuda_memory_unfreed_at_exit_bytes_total") == 100);
 }
 
 TEST_CASE("what a process had not freed is counted when it ends, and its gauges go") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(exited(5'000));  // read before the allocation, but later
-    bench.allocations(allocation(0x1000, 100, 2'000));
-    bench.aggregator->apply_until(1s);
-    CHECK(bench.sum("cuda_memory_unfreed_at_exit_bytes_total") == 100);
-    CHECK(bench.sum("cuda_memory_unfreed_at_exit_allocations_total") == 1);
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(exited(5'000));  // read before the allocation, but later
+    fixture.allocations(allocation(0x1000, 100, 2'000));
+    fixture.aggregator->apply_until(1s);
+    CHECK(fixture.sum("cuda_memory_unfreed_at_exit_bytes_total") == 100);
+    CHECK(fixture.sum("cuda_memory_unfreed_at_exit_allocations_total") == 1);
     for (const auto *gauge :
          {"cuda_memory_outstanding_bytes", "cuda_memory_outstanding_allocations",
           "cuda_memory_outstanding_older_than_bytes", "process_info"}) {
-        CHECK(bench.page(gauge).empty());
+        CHECK(fixture.page(gauge).empty());
     }
-    CHECK(bench.aggregator->allocations().empty());
-    CHECK(bench.aggregator->running().empty());
+    CHECK(fixture.aggregator->allocations().empty());
+    CHECK(fixture.aggregator->running().empty());
 }
 
 TEST_CASE("what a process had not freed is counted by GPU, and 0 where it freed all") {
-    Fixture bench;
-    const auto page = [&] { return bench.page("cuda_memory_unfreed_at_exit_bytes_total"); };
-    bench.allocations(process("tidy"));
-    bench.allocations(exited(2'000));
-    bench.apply_all();
+    Fixture fixture;
+    const auto page = [&] { return fixture.page("cuda_memory_unfreed_at_exit_bytes_total"); };
+    fixture.allocations(process("tidy"));
+    fixture.allocations(exited(2'000));
+    fixture.apply_all();
     CHECK(page() == Page{{{"tidy", "", "", "", "4"}, 0}});
 
-    bench.allocations(process("leaky", 43));
+    fixture.allocations(process("leaky", 43));
     for (const auto &one :
          {allocation(0x1000, 100, 2'000), allocation(0x2000, 1, 2'001, MEMORY_managed),
           allocation(0x3000, 30, 2'002, MEMORY_device, 2),
           allocation(0x4000, 5, 2'003, MEMORY_device, CUDA_DEVICE_UNKNOWN)}) {
-        bench.allocations(of(43, bench_since, one));
+        fixture.allocations(of(43, bench_since, one));
     }
-    bench.allocations(of(43, bench_since, exited(3'000)));
-    bench.apply_all();
+    fixture.allocations(of(43, bench_since, exited(3'000)));
+    fixture.apply_all();
     CHECK(page() == Page{{{"tidy", "", "", "", "4"}, 0},
                          {{"leaky", "", "", "", "4"}, 101},
                          {{"leaky", "", "", "", "6"}, 30},
                          {{"leaky", "", "", "", "unknown"}, 5}});
-    CHECK(bench.sum("cuda_memory_unfreed_at_exit_allocations_total", {"leaky", "4"}) == 2);
+    CHECK(fixture.sum("cuda_memory_unfreed_at_exit_allocations_total", {"leaky", "4"}) == 2);
 }
 
 TEST_CASE("a process that is assumed to have ended ends once") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(allocation(0x1000, 100, 2'000));
-    bench.apply_all();
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(allocation(0x1000, 100, 2'000));
+    fixture.apply_all();
     const ProcessKey key{bench_pid, bench_since};
-    REQUIRE(bench.aggregator->running().size() == 1);
-    CHECK(bench.aggregator->running()[0].first == key);
-    bench.aggregator->assume_ended(key, 1s);
-    bench.aggregator->assume_ended({7, 7}, 1s);
-    bench.allocations(exited(3'000));
-    bench.apply_all();
+    REQUIRE(fixture.aggregator->running().size() == 1);
+    CHECK(fixture.aggregator->running()[0].first == key);
+    fixture.aggregator->assume_ended(key, 1s);
+    fixture.aggregator->assume_ended({7, 7}, 1s);
+    fixture.allocations(exited(3'000));
+    fixture.apply_all();
     LiveTable table{.since = 2s, .entries = {}, .processes = {}};
     table.entries.emplace_back(cuda_live_key{0x1000, bench_since, bench_pid, CUDA_LIVE_MEMORY},
                                cuda_live{.bytes = 100,
@@ -113,77 +113,77 @@ TEST_CASE("a process that is assumed to have ended ends once") {
                                          .kind = MEMORY_device,
                                          .imported = 0,
                                          .reserved = 0});
-    bench.aggregator->watch_ends();
-    bench.aggregator->reconcile(table);
-    CHECK(bench.sum("cuda_memory_unfreed_at_exit_bytes_total") == 100);
-    CHECK(bench.aggregator->running().empty());
+    fixture.aggregator->watch_ends();
+    fixture.aggregator->reconcile(table);
+    CHECK(fixture.sum("cuda_memory_unfreed_at_exit_bytes_total") == 100);
+    CHECK(fixture.aggregator->running().empty());
 }
 
 TEST_CASE("a process's series stay for the retention time, then leave") {
-    Fixture bench({.retention = 60s});
-    bench.allocations(process());
-    bench.allocations(allocation(0x1000, 100, 2'000));
-    bench.allocations(exited(second_ns));
-    bench.aggregator->apply_until(2s);
-    bench.aggregator->tidy(50s);
-    CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 100);
-    bench.aggregator->tidy(62s);
-    CHECK(bench.page("cuda_memory_allocated_bytes_total").empty());
+    Fixture fixture({.retention = 60s});
+    fixture.allocations(process());
+    fixture.allocations(allocation(0x1000, 100, 2'000));
+    fixture.allocations(exited(second_ns));
+    fixture.aggregator->apply_until(2s);
+    fixture.aggregator->tidy(50s);
+    CHECK(fixture.sum("cuda_memory_allocated_bytes_total") == 100);
+    fixture.aggregator->tidy(62s);
+    CHECK(fixture.page("cuda_memory_allocated_bytes_total").empty());
 
     SECTION("and come back from zero with the next process of that name") {
-        bench.allocations(of(bench_pid, 99, process()));
-        bench.allocations(of(bench_pid, 99, allocation(0x1000, 7, 70 * second_ns)));
-        bench.aggregator->apply_until(80s);
-        CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 7);
+        fixture.allocations(of(bench_pid, 99, process()));
+        fixture.allocations(of(bench_pid, 99, allocation(0x1000, 7, 70 * second_ns)));
+        fixture.aggregator->apply_until(80s);
+        CHECK(fixture.sum("cuda_memory_allocated_bytes_total") == 7);
     }
 }
 
 TEST_CASE("processes of the same name share their series, which the last of them takes along") {
-    Fixture bench({.retention = 60s});
-    bench.allocations(process());
-    bench.allocations(process("python", 43));
-    bench.calls(copy(1, 2, 64, COPY_H2D, 2'000));
-    bench.calls(of(43, bench_since, copy(1, 2, 8, COPY_H2D, 2'000)));
-    CHECK(bench.page("cuda_memcpy_bytes_total") ==
+    Fixture fixture({.retention = 60s});
+    fixture.allocations(process());
+    fixture.allocations(process("python", 43));
+    fixture.calls(copy(1, 2, 64, COPY_H2D, 2'000));
+    fixture.calls(of(43, bench_since, copy(1, 2, 8, COPY_H2D, 2'000)));
+    CHECK(fixture.page("cuda_memcpy_bytes_total") ==
           Page{{{"python", "", "", "", "h2d", "sync", "4"}, 72}});
-    bench.allocations(exited(second_ns));
-    bench.apply_all();
-    bench.aggregator->tidy(2s);
-    bench.aggregator->tidy(500s);
-    CHECK(bench.sum("cuda_memcpy_bytes_total") == 72);
+    fixture.allocations(exited(second_ns));
+    fixture.apply_all();
+    fixture.aggregator->tidy(2s);
+    fixture.aggregator->tidy(500s);
+    CHECK(fixture.sum("cuda_memcpy_bytes_total") == 72);
 }
 
 TEST_CASE("ten thousand processes that come and go leave their totals and nothing else") {
-    Fixture bench({.retention = 60s});
+    Fixture fixture({.retention = 60s});
     constexpr std::uint64_t many = 10'000;
     for (std::uint64_t i = 0; i < many; i++) {
         const std::uint64_t at = 1'000'000 * (i + 1);
         const auto pid = static_cast<std::uint32_t>(100 + (i % 50));
-        bench.allocations(process("short", pid, at));
+        fixture.allocations(process("short", pid, at));
         const auto one = of(pid, at, allocation(0x1000, 10, at + 1));
-        bench.allocations(one);
+        fixture.allocations(one);
         if (i % 2 == 0) {
-            bench.allocations(release(one, at + 2));
+            fixture.allocations(release(one, at + 2));
         }
-        bench.allocations(of(pid, at, exited(at + 3)));
+        fixture.allocations(of(pid, at, exited(at + 3)));
         if (i % 100 == 0) {
-            bench.apply_all();
-            bench.aggregator->tidy(std::chrono::nanoseconds(at));
+            fixture.apply_all();
+            fixture.aggregator->tidy(std::chrono::nanoseconds(at));
         }
     }
-    bench.apply_all();
-    bench.aggregator->tidy(11s);
-    CHECK(bench.sum("cuda_memory_allocations_total", {"short"}) == many);
-    CHECK(bench.sum("cuda_memory_frees_total") == many / 2);
-    CHECK(bench.sum("cuda_memory_unfreed_at_exit_allocations_total") == many / 2);
-    CHECK(bench.aggregator->running().empty());
-    bench.aggregator->tidy(100s);
-    CHECK(bench.page("cuda_memory_allocations_total").empty());
+    fixture.apply_all();
+    fixture.aggregator->tidy(11s);
+    CHECK(fixture.sum("cuda_memory_allocations_total", {"short"}) == many);
+    CHECK(fixture.sum("cuda_memory_frees_total") == many / 2);
+    CHECK(fixture.sum("cuda_memory_unfreed_at_exit_allocations_total") == many / 2);
+    CHECK(fixture.aggregator->running().empty());
+    fixture.aggregator->tidy(100s);
+    CHECK(fixture.page("cuda_memory_allocations_total").empty());
 }
 
 TEST_CASE("the label pid is on every family where it is asked for") {
-    Fixture bench({.pid_label = true});
-    bench.allocations(process());
-    bench.calls(copy(1, 2, 64, COPY_H2D, 2'000));
-    CHECK(bench.sum("cuda_memcpy_bytes_total", {"42"}) == 64);
+    Fixture fixture({.pid_label = true});
+    fixture.allocations(process());
+    fixture.calls(copy(1, 2, 64, COPY_H2D, 2'000));
+    CHECK(fixture.sum("cuda_memcpy_bytes_total", {"42"}) == 64);
 }

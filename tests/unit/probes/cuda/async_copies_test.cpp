@@ -92,53 +92,53 @@ TEST_CASE("copies past the limit are merged, with none of their bytes lost") {
 }
 
 TEST_CASE("the page shows what each stream has under way") {
-    Fixture bench({.stream_label = true});
-    bench.allocations(process());
-    const auto page = [&] { return bench.page("cuda_memcpy_async_in_flight_estimated_bytes"); };
+    Fixture fixture({.stream_label = true});
+    fixture.allocations(process());
+    const auto page = [&] { return fixture.page("cuda_memcpy_async_in_flight_estimated_bytes"); };
     CHECK(page().empty());
-    bench.calls(copy(1, 2, 1'000, COPY_H2D, 10'000));  // sync: it is over
+    fixture.calls(copy(1, 2, 1'000, COPY_H2D, 10'000));  // sync: it is over
     CHECK(page().empty());
-    bench.calls(async_copy(stream_a, 100, 10'000));
-    bench.calls(async_copy(0, 10, 20'000));
+    fixture.calls(async_copy(stream_a, 100, 10'000));
+    fixture.calls(async_copy(0, 10, 20'000));
     CHECK(page() == Page{{{"python", "", "", "", "42", "default"}, 10},
                          {{"python", "", "", "", "42", "1"}, 100}});
-    bench.calls(wait(stream_a, 15'000));
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"1"}) == 0);
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"default"}) == 10);
-    bench.calls(wait(CUDA_ALL_STREAMS, 20'500));  // began at 19'500
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"default"}) == 10);
-    bench.calls(wait(CUDA_ALL_STREAMS, 21'000));
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes") == 0);
+    fixture.calls(wait(stream_a, 15'000));
+    CHECK(fixture.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"1"}) == 0);
+    CHECK(fixture.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"default"}) == 10);
+    fixture.calls(wait(CUDA_ALL_STREAMS, 20'500));  // began at 19'500
+    CHECK(fixture.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"default"}) == 10);
+    fixture.calls(wait(CUDA_ALL_STREAMS, 21'000));
+    CHECK(fixture.sum("cuda_memcpy_async_in_flight_estimated_bytes") == 0);
 }
 
 TEST_CASE(
     "a Default copy ends with the wait that follows it, though its direction is known later") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.calls(async_copy(stream_a, 100, 10'000, COPY_DEFAULT));
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes") == 100);
-    bench.calls(wait(stream_a, 15'000));
-    bench.apply_all();
-    CHECK(bench.sum("cuda_memcpy_bytes_total", {"async"}) == 100);
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes") == 0);
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.calls(async_copy(stream_a, 100, 10'000, COPY_DEFAULT));
+    CHECK(fixture.sum("cuda_memcpy_async_in_flight_estimated_bytes") == 100);
+    fixture.calls(wait(stream_a, 15'000));
+    fixture.apply_all();
+    CHECK(fixture.sum("cuda_memcpy_bytes_total", {"async"}) == 100);
+    CHECK(fixture.sum("cuda_memcpy_async_in_flight_estimated_bytes") == 0);
 }
 
 TEST_CASE("each process waits for its own streams") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(process("other", 43));
-    bench.calls(async_copy(stream_a, 100, 10'000));
-    bench.calls(of(43, bench_since, async_copy(stream_a, 5, 10'000)));
-    bench.calls(of(43, bench_since, wait(CUDA_ALL_STREAMS, 20'000)));
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"python"}) == 100);
-    CHECK(bench.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"other"}) == 0);
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(process("other", 43));
+    fixture.calls(async_copy(stream_a, 100, 10'000));
+    fixture.calls(of(43, bench_since, async_copy(stream_a, 5, 10'000)));
+    fixture.calls(of(43, bench_since, wait(CUDA_ALL_STREAMS, 20'000)));
+    CHECK(fixture.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"python"}) == 100);
+    CHECK(fixture.sum("cuda_memcpy_async_in_flight_estimated_bytes", {"other"}) == 0);
 }
 
 TEST_CASE("without the label stream, the copies of all streams are one row") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.calls(async_copy(stream_a, 100, 10'000));
-    bench.calls(async_copy(0, 10, 20'000));
-    CHECK(bench.page("cuda_memcpy_async_in_flight_estimated_bytes") ==
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.calls(async_copy(stream_a, 100, 10'000));
+    fixture.calls(async_copy(0, 10, 20'000));
+    CHECK(fixture.page("cuda_memcpy_async_in_flight_estimated_bytes") ==
           Page{{{"python", "", "", "", "42"}, 110}});
 }

@@ -82,19 +82,19 @@ TEST_CASE("a copy of a batch of shapes has the size of its extent") {
 }
 
 TEST_CASE("an array is on the device, and its bytes are unknown") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(allocation(0x1000, 4'096, 1'000));
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(allocation(0x1000, 4'096, 1'000));
     auto record = batch_record(4, true);
     put_shape(record, 0, {array_operand, 9}, {pointer_operand, 0x1000});
     put_shape(record, 1, {pointer_operand, 0x10}, {array_operand, 9});
     put_shape(record, 2, {array_operand, 9}, {pointer_operand, 0x10});
     put_shape(record, 3, {array_operand, 9}, {array_operand, 9});
-    bench.calls(record);
-    bench.apply_all();
-    CHECK(bench.sum("cuda_memcpy_total") == 4);
-    CHECK(bench.sum("cuda_memcpy_total", {"d2d", "async"}) == 2);
-    CHECK(bench.sum("cuda_memcpy_total", {"h2d", "async"}) == 1);
-    CHECK(bench.sum("cuda_memcpy_total", {"d2h", "async"}) == 1);
-    CHECK(bench.sum("cuda_memcpy_bytes_total") == 0);
+    fixture.calls(record);
+    fixture.apply_all();
+    CHECK(fixture.sum("cuda_memcpy_total") == 4);
+    CHECK(fixture.sum("cuda_memcpy_total", {"d2d", "async"}) == 2);
+    CHECK(fixture.sum("cuda_memcpy_total", {"h2d", "async"}) == 1);
+    CHECK(fixture.sum("cuda_memcpy_total", {"d2h", "async"}) == 1);
+    CHECK(fixture.sum("cuda_memcpy_bytes_total") == 0);
 }

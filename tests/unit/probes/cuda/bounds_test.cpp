@@ -13,9 +13,9 @@ namespace {
 
 constexpr std::uint32_t budget = 1'000'000;
 
-std::size_t label_sets(const Fixture &bench) {
+std::size_t label_sets(const Fixture &fixture) {
     std::size_t all = 0;
-    for (const auto &family : bench.aggregator->report(5'000s)) {
+    for (const auto &family : fixture.aggregator->report(5'000s)) {
         all += family.labels.size();
     }
     return all;
@@ -24,7 +24,7 @@ std::size_t label_sets(const Fixture &bench) {
 }  // namespace
 
 TEST_CASE("bytes that are no record are counted and change nothing") {
-    Fixture bench;
+    Fixture fixture;
     std::mt19937 random(1);
     std::vector<std::byte> junk(400);
     std::uint64_t parts = 0;
@@ -39,31 +39,31 @@ TEST_CASE("bytes that are no record are counted and change nothing") {
             continue;  // could be one
         }
         const auto part = std::span(junk).first(size);
-        bench.aggregator->on_allocations_record(part);
-        bench.aggregator->on_calls_record(part);
+        fixture.aggregator->on_allocations_record(part);
+        fixture.aggregator->on_calls_record(part);
         parts++;
     }
-    bench.apply_all();
-    CHECK(bench.aggregator->undecodable() == 2 * parts);
-    CHECK(label_sets(bench) == 0);
+    fixture.apply_all();
+    CHECK(fixture.aggregator->undecodable() == 2 * parts);
+    CHECK(label_sets(fixture) == 0);
 }
 
 TEST_CASE("a record in the wrong ring is none") {
-    Fixture bench;
-    bench.calls(process());
-    bench.calls(allocation(0x1000, 1, 2'000));
-    bench.calls(named(1, "x"));
-    bench.calls(exited(3'000));
-    bench.allocations(launch(1, 1));
-    bench.allocations(copy(1, 2, 3, COPY_H2D, 2'000));
-    bench.allocations(wait(1, 2'000));
-    bench.apply_all();
-    CHECK(bench.aggregator->undecodable() == 7);
-    CHECK(label_sets(bench) == 0);
+    Fixture fixture;
+    fixture.calls(process());
+    fixture.calls(allocation(0x1000, 1, 2'000));
+    fixture.calls(named(1, "x"));
+    fixture.calls(exited(3'000));
+    fixture.allocations(launch(1, 1));
+    fixture.allocations(copy(1, 2, 3, COPY_H2D, 2'000));
+    fixture.allocations(wait(1, 2'000));
+    fixture.apply_all();
+    CHECK(fixture.aggregator->undecodable() == 7);
+    CHECK(label_sets(fixture) == 0);
 }
 
 TEST_CASE("records of the right size with any content at all are no trap") {
-    Fixture bench({.budget = [](std::string_view) { return 500U; }});
+    Fixture fixture({.budget = [](std::string_view) { return 500U; }});
     std::mt19937_64 random(2);
     const std::vector<std::uint64_t> edges = {0,
                                               1,
@@ -87,17 +87,17 @@ TEST_CASE("records of the right size with any content at all are no trap") {
         bytes[25] = bytes[26] = bytes[27] = std::byte{0};
         words[2] = random() % 2;
         const auto record = std::span<const std::byte>(bytes).first(sizes[random() % sizes.size()]);
-        bench.aggregator->on_allocations_record(record);
-        bench.aggregator->on_calls_record(record);
+        fixture.aggregator->on_allocations_record(record);
+        fixture.aggregator->on_calls_record(record);
         if (i % 1'000 == 0) {
-            bench.aggregator->apply_until(std::chrono::nanoseconds(
+            fixture.aggregator->apply_until(std::chrono::nanoseconds(
                 static_cast<std::int64_t>(edges[random() % edges.size()])));
-            (void)bench.aggregator->report(5'000s);
-            (void)bench.aggregator->allocations();
-            for (const auto &request : std::exchange(bench.asked, {})) {
-                bench.aggregator->on_kernel_name({request.ticket, "\xff"});
+            (void)fixture.aggregator->report(5'000s);
+            (void)fixture.aggregator->allocations();
+            for (const auto &request : std::exchange(fixture.asked, {})) {
+                fixture.aggregator->on_kernel_name({request.ticket, "\xff"});
             }
-            bench.aggregator->watch_ends();
+            fixture.aggregator->watch_ends();
             LiveTable table{.since = 100s, .entries = {}, .processes = {}};
             for (std::uint32_t pid = 0; pid < 4; pid++) {
                 table.processes[pid].since_ns = random() % 2;
@@ -109,44 +109,44 @@ TEST_CASE("records of the right size with any content at all are no trap") {
                                                          static_cast<std::uint32_t>(random() % 6)},
                                            live);
             }
-            bench.aggregator->reconcile(table);
-            bench.aggregator->tidy(std::chrono::seconds(i));
+            fixture.aggregator->reconcile(table);
+            fixture.aggregator->tidy(std::chrono::seconds(i));
         }
     }
-    bench.apply_all();
-    bench.aggregator->tidy(100'000s);
-    CHECK(bench.aggregator->undecodable() > 60'000);
-    CHECK(bench.aggregator->undecodable() < 120'000);
+    fixture.apply_all();
+    fixture.aggregator->tidy(100'000s);
+    CHECK(fixture.aggregator->undecodable() > 60'000);
+    CHECK(fixture.aggregator->undecodable() < 120'000);
 }
 
 TEST_CASE("a process that makes up devices has no series for each of them") {
-    Fixture bench({.budget = [](std::string_view) { return budget; }});
-    bench.aggregator = std::make_unique<CudaAggregator>(bench.settings, [&] {
-        auto callbacks = bench.callbacks();
+    Fixture fixture({.budget = [](std::string_view) { return budget; }});
+    fixture.aggregator = std::make_unique<CudaAggregator>(fixture.settings, [&] {
+        auto callbacks = fixture.callbacks();
         callbacks.describe = [](Process &one) {
             one.is_complete = true;
             one.gpu_name = [](auto ordinal) { return ordinal ? std::to_string(*ordinal) : "none"; };
         };
         return callbacks;
     }());
-    bench.allocations(process());
+    fixture.allocations(process());
     const auto use = [&](std::int32_t device, std::uint64_t at) {
         const auto one = allocation(at, 1, at, MEMORY_device, device);
-        bench.allocations(one);
-        bench.allocations(release(one, at));
+        fixture.allocations(one);
+        fixture.allocations(release(one, at));
         auto unknown = unknown_release(at, at);
         unknown.head.device = device;
-        bench.allocations(unknown);
+        fixture.allocations(unknown);
         auto copied = copy(1, 2, 3, COPY_H2D, at);
         copied.head.device = device;
-        bench.calls(copied);
+        fixture.calls(copied);
         copied.head.type = CUDA_RECORD_SET;
         copied.is_async = static_cast<std::uint32_t>(at);
-        bench.calls(copied);
-        bench.calls(graph_launch(1, at, device));
+        fixture.calls(copied);
+        fixture.calls(graph_launch(1, at, device));
         auto launched = launch(1, 1);
         launched.head.device = device;
-        bench.calls(launched);
+        fixture.calls(launched);
     };
     constexpr std::int32_t many = 20'000;
     for (std::int32_t i = 0; i < many; i++) {
@@ -155,70 +155,70 @@ TEST_CASE("a process that makes up devices has no series for each of them") {
     }
     use(std::numeric_limits<std::int32_t>::min(), 100'000);
     use(-3, 100'001);
-    bench.apply_all();
-    bench.name_kernels("kernel");
-    CHECK(bench.sum("cuda_memory_allocations_total") == many + 2);
-    CHECK(bench.sum("cuda_memory_allocations_total", {"none"}) == many + 2 - 32);
-    CHECK(bench.sum("cuda_memory_allocations_total", {"62"}) == 1);
-    CHECK(label_sets(bench) < 1'000);
+    fixture.apply_all();
+    fixture.name_kernels("kernel");
+    CHECK(fixture.sum("cuda_memory_allocations_total") == many + 2);
+    CHECK(fixture.sum("cuda_memory_allocations_total", {"none"}) == many + 2 - 32);
+    CHECK(fixture.sum("cuda_memory_allocations_total", {"62"}) == 1);
+    CHECK(label_sets(fixture) < 1'000);
 }
 
 TEST_CASE("one process cannot make more kernels, shapes or errors than there is room for") {
-    Fixture bench({.budget = [](std::string_view) { return budget; }});
-    bench.allocations(process());
+    Fixture fixture({.budget = [](std::string_view) { return budget; }});
+    fixture.allocations(process());
     constexpr std::uint64_t many = 100'000;
-    bench.calls(failed("cudaMemcpy", 2));
+    fixture.calls(failed("cudaMemcpy", 2));
     for (std::uint64_t i = 1; i <= many; i++) {
-        bench.calls(launch(i * 16, 7));
-        bench.calls(failed("cudaMemcpy", static_cast<int>(i) + 10'000));
+        fixture.calls(launch(i * 16, 7));
+        fixture.calls(failed("cudaMemcpy", static_cast<int>(i) + 10'000));
     }
-    bench.calls(failed("cudaMemcpy", 2));  // has its place already
-    CHECK(bench.asked.size() == 16'384);
-    CHECK(bench.sum("cuda_kernel_launches_total", {"other"}) == many - 16'384);
-    CHECK(bench.sum("cuda_api_errors_total") == many + 2);
-    CHECK(bench.sum("cuda_api_errors_total", {"other"}) == many - 999);
-    CHECK(bench.sum("cuda_api_errors_total", {"cudaErrorMemoryAllocation"}) == 2);
-    bench.aggregator->tidy(60s);
-    bench.aggregator->tidy(70s);
-    CHECK(bench.sum("cuda_kernel_launches_total") == many);
+    fixture.calls(failed("cudaMemcpy", 2));  // has its place already
+    CHECK(fixture.asked.size() == 16'384);
+    CHECK(fixture.sum("cuda_kernel_launches_total", {"other"}) == many - 16'384);
+    CHECK(fixture.sum("cuda_api_errors_total") == many + 2);
+    CHECK(fixture.sum("cuda_api_errors_total", {"other"}) == many - 999);
+    CHECK(fixture.sum("cuda_api_errors_total", {"cudaErrorMemoryAllocation"}) == 2);
+    fixture.aggregator->tidy(60s);
+    fixture.aggregator->tidy(70s);
+    CHECK(fixture.sum("cuda_kernel_launches_total") == many);
 }
 
 TEST_CASE("one kernel cannot have more shapes than there is room for", "[bulk]") {
-    Fixture bench({.budget = [](std::string_view) { return budget; }});
-    bench.allocations(process());
-    bench.allocations(named(16, "gemm"));
+    Fixture fixture({.budget = [](std::string_view) { return budget; }});
+    fixture.allocations(process());
+    fixture.allocations(named(16, "gemm"));
     constexpr std::uint32_t many = 70'000;
     for (std::uint32_t i = 1; i <= many; i++) {
-        bench.calls(launch(16, i));
+        fixture.calls(launch(16, i));
     }
-    CHECK(bench.sum("cuda_kernel_launches_total") == many);
-    CHECK(bench.sum("cuda_kernel_launches_total", {"gemm", "other"}) == many - 65'536);
-    CHECK(bench.page("cuda_kernel_launches_total").size() == 65'537);
+    CHECK(fixture.sum("cuda_kernel_launches_total") == many);
+    CHECK(fixture.sum("cuda_kernel_launches_total", {"gemm", "other"}) == many - 65'536);
+    CHECK(fixture.page("cuda_kernel_launches_total").size() == 65'537);
 }
 
 TEST_CASE("handles without end are forgotten, and those that are known can still be renamed",
           "[bulk]") {
-    Fixture bench;
-    bench.allocations(process());
+    Fixture fixture;
+    fixture.allocations(process());
     for (std::uint64_t i = 1; i <= 50'000; i++) {
-        bench.allocations(named(i, "k"));
-        bench.allocations(stands_for(100'000 + i, 1));
+        fixture.allocations(named(i, "k"));
+        fixture.allocations(stands_for(100'000 + i, 1));
     }
-    bench.allocations(named(1, "renamed"));
-    bench.calls(launch(1, 1));
-    bench.calls(launch(40'000, 1));
-    CHECK(bench.sum("cuda_kernel_launches_total", {"renamed"}) == 1);
-    CHECK(bench.sum("cuda_kernel_launches_total", {"other"}) == 1);
+    fixture.allocations(named(1, "renamed"));
+    fixture.calls(launch(1, 1));
+    fixture.calls(launch(40'000, 1));
+    CHECK(fixture.sum("cuda_kernel_launches_total", {"renamed"}) == 1);
+    CHECK(fixture.sum("cuda_kernel_launches_total", {"other"}) == 1);
 }
 
 TEST_CASE("functions that there are not make one series of errors") {
-    Fixture bench;
-    bench.allocations(process());
+    Fixture fixture;
+    fixture.allocations(process());
     for (std::uint32_t number = 1'000; number < CUDA_CALLED_DRIVER; number++) {
         auto record = failed("cudaMalloc", 7);
         record.head.function = static_cast<std::uint16_t>(number);
-        bench.calls(record);
+        fixture.calls(record);
     }
-    CHECK(bench.page("cuda_api_errors_total").size() == 1);
-    CHECK(bench.sum("cuda_api_errors_total", {"unknown"}) == CUDA_CALLED_DRIVER - 1'000);
+    CHECK(fixture.page("cuda_api_errors_total").size() == 1);
+    CHECK(fixture.sum("cuda_api_errors_total", {"unknown"}) == CUDA_CALLED_DRIVER - 1'000);
 }

@@ -26,32 +26,32 @@ struct SitesFixture : PartFixture {
 }  // namespace
 
 TEST_CASE("a call site has no name until one comes for it") {
-    SitesFixture bench;
-    Process &process = bench.process();
-    bench.sites.used(process, {7, 0x40});
-    bench.sites.used(process, {7, 0x40});
-    bench.sites.used(process, {7, 0x44});
-    REQUIRE(bench.tickets.size() == 2);
+    SitesFixture fixture;
+    Process &process = fixture.process();
+    fixture.sites.used(process, {7, 0x40});
+    fixture.sites.used(process, {7, 0x40});
+    fixture.sites.used(process, {7, 0x44});
+    REQUIRE(fixture.tickets.size() == 2);
     CHECK(CallSites::name_of(process, {7, 0x40}).label.empty());
-    bench.sites.on_name({bench.tickets[0], {{"train", "program", 1}}});
-    bench.sites.on_name({bench.tickets[0], {{"twice", "program", 1}}});
-    bench.sites.on_name({bench.tickets[1], {}});
+    fixture.sites.on_name({fixture.tickets[0], {{"train", "program", 1}}});
+    fixture.sites.on_name({fixture.tickets[0], {{"twice", "program", 1}}});
+    fixture.sites.on_name({fixture.tickets[1], {}});
     CHECK(CallSites::name_of(process, {7, 0x40}).label == "train");
     CHECK(CallSites::name_of(process, {7, 0x44}).label == "unknown");
     CHECK(CallSites::name_of(process, {8, 0x40}).label.empty());
-    CHECK(CallSites::name_of(bench.process(43), {7, 0x40}).label.empty());
+    CHECK(CallSites::name_of(fixture.process(43), {7, 0x40}).label.empty());
 }
 
 TEST_CASE("the last process that used a stack has it forgotten") {
-    SitesFixture bench;
-    bench.sites.used(bench.process(), {7, 0x40});
-    bench.sites.used(bench.process(), {7, 0x44});
-    bench.sites.used(bench.process(), {-1, 0x44});
-    bench.sites.used(bench.process(43), {7, 0x40});
-    bench.sites.used(bench.process(43), {8, 0x40});
-    bench.sites.ended(bench.process());
-    CHECK(bench.forgotten.empty());
-    bench.sites.ended(bench.process(43));
-    std::ranges::sort(bench.forgotten);
-    CHECK(bench.forgotten == std::vector{7, 8});
+    SitesFixture fixture;
+    fixture.sites.used(fixture.process(), {7, 0x40});
+    fixture.sites.used(fixture.process(), {7, 0x44});
+    fixture.sites.used(fixture.process(), {-1, 0x44});
+    fixture.sites.used(fixture.process(43), {7, 0x40});
+    fixture.sites.used(fixture.process(43), {8, 0x40});
+    fixture.sites.ended(fixture.process());
+    CHECK(fixture.forgotten.empty());
+    fixture.sites.ended(fixture.process(43));
+    std::ranges::sort(fixture.forgotten);
+    CHECK(fixture.forgotten == std::vector{7, 8});
 }

@@ -80,19 +80,19 @@ struct KernelNamerFixture {
 
 TEST_CASE("a kernel is named by its host function", "[kernel_namer]") {
     ChildProcess child(tell_nothing);
-    KernelNamerFixture bench;
-    const Executable executable = bench.executable_of(child.tgid());
+    KernelNamerFixture fixture;
+    const Executable executable = fixture.executable_of(child.tgid());
     const auto function = reinterpret_cast<std::uint64_t>(&host_function_of_kernel);
     // A symbol is better than what the process says.
     const std::uint64_t pointer = address_of(registered_in_program);
-    CHECK(bench.namer.name({1, executable, function, pointer}) == "host_function_of_kernel");
+    CHECK(fixture.namer.name({1, executable, function, pointer}) == "host_function_of_kernel");
     // By the mappings, where it is not in the main program's code.
     Executable elsewhere = executable;
     elsewhere.code_end = elsewhere.code_start;
-    CHECK(bench.namer.name({1, elsewhere, function, {}}) == "host_function_of_kernel");
+    CHECK(fixture.namer.name({1, elsewhere, function, {}}) == "host_function_of_kernel");
     child.end();
-    CHECK(bench.namer.name({1, executable, function, {}}) == "host_function_of_kernel");
-    CHECK(bench.namer.name({1, executable, 0x10, {}}).empty());
+    CHECK(fixture.namer.name({1, executable, function, {}}) == "host_function_of_kernel");
+    CHECK(fixture.namer.name({1, executable, 0x10, {}}).empty());
 }
 
 TEST_CASE("a kernel without symbols has its registered name", "[kernel_namer]") {
@@ -104,13 +104,13 @@ TEST_CASE("a kernel without symbols has its registered name", "[kernel_namer]") 
     std::memcpy(across, name.data(), name.size());
     const ChildProcess child(tell_nothing);
     std::memset(pages.start(), 'x', 2 * Pages::page());  // this process's own is another
-    KernelNamerFixture bench;
-    const Executable executable = bench.executable_of(child.tgid());
-    CHECK(bench.name_of(executable, address_of(last)) == "scale<float>");
-    CHECK(bench.name_of(executable, address_of(across)) == "scale<float>");
-    CHECK(bench.name_of(executable, address_of(registered_in_program)) ==
+    KernelNamerFixture fixture;
+    const Executable executable = fixture.executable_of(child.tgid());
+    CHECK(fixture.name_of(executable, address_of(last)) == "scale<float>");
+    CHECK(fixture.name_of(executable, address_of(across)) == "scale<float>");
+    CHECK(fixture.name_of(executable, address_of(registered_in_program)) ==
           "ns::inner::tn<3, ns::S>");
-    CHECK(bench.name_of(executable, {}).empty());
+    CHECK(fixture.name_of(executable, {}).empty());
 }
 
 TEST_CASE("what is no string gives no name", "[kernel_namer]") {
@@ -118,29 +118,29 @@ TEST_CASE("what is no string gives no name", "[kernel_namer]") {
     std::memset(pages.start(), 'k', 2 * Pages::page());
     pages.start()[CudaKernelNamer::max_registered_bytes - 1] = '\0';
     const ChildProcess child(tell_nothing);
-    KernelNamerFixture bench;
-    const Executable executable = bench.executable_of(child.tgid());
+    KernelNamerFixture fixture;
+    const Executable executable = fixture.executable_of(child.tgid());
     // The last byte that is looked at ends it, or the name is cut there.
-    CHECK(bench.name_of(executable, address_of(pages.start())) == "..." + std::string(117, 'k'));
+    CHECK(fixture.name_of(executable, address_of(pages.start())) == "..." + std::string(117, 'k'));
     pages.start()[CudaKernelNamer::max_registered_bytes - 1] = 'k';
     pages.start()[CudaKernelNamer::max_registered_bytes] = '\0';
     const ChildProcess longer(tell_nothing);
-    const Executable of_longer = bench.executable_of(longer.tgid());
-    CHECK(bench.name_of(of_longer, address_of(pages.start())) == "..." + std::string(117, 'k'));
-    CHECK(bench.name_of(of_longer, address_of(pages.start() + 1)) == "..." + std::string(117, 'k'));
+    const Executable of_longer = fixture.executable_of(longer.tgid());
+    CHECK(fixture.name_of(of_longer, address_of(pages.start())) == "..." + std::string(117, 'k'));
+    CHECK(fixture.name_of(of_longer, address_of(pages.start() + 1)) == "..." + std::string(117, 'k'));
     // The same in the middle of a page.
     pages.start()[100 + CudaKernelNamer::max_registered_bytes] = '\0';
     pages.start()[CudaKernelNamer::max_registered_bytes] = 'k';
     const ChildProcess unaligned(tell_nothing);
-    const Executable of_unaligned = bench.executable_of(unaligned.tgid());
-    CHECK(bench.name_of(of_unaligned, address_of(pages.start() + 100)) ==
+    const Executable of_unaligned = fixture.executable_of(unaligned.tgid());
+    CHECK(fixture.name_of(of_unaligned, address_of(pages.start() + 100)) ==
           "..." + std::string(117, 'k'));
-    CHECK(!bench.name_of(of_unaligned, address_of(pages.start() + 101)).empty());
+    CHECK(!fixture.name_of(of_unaligned, address_of(pages.start() + 101)).empty());
     // Not ended before memory does.
-    CHECK(bench.name_of(executable, address_of(pages.end() - 10)).empty());
+    CHECK(fixture.name_of(executable, address_of(pages.end() - 10)).empty());
     for (const std::uint64_t nowhere :
          {std::uint64_t{0}, std::uint64_t{0x10}, address_of(pages.end()), ~std::uint64_t{0}}) {
-        CHECK(bench.name_of(executable, nowhere).empty());
+        CHECK(fixture.name_of(executable, nowhere).empty());
     }
 }
 
@@ -148,34 +148,34 @@ TEST_CASE("a registered name may be anything", "[kernel_namer]") {
     const Pages pages(1);
     std::strcpy(pages.start(), "\xff\n_Z");
     const ChildProcess child(tell_nothing);
-    KernelNamerFixture bench;
-    const Executable executable = bench.executable_of(child.tgid());
-    CHECK(bench.name_of(executable, address_of(pages.start())) == "\xef\xbf\xbd\xef\xbf\xbd_Z");
-    CHECK(bench.name_of(executable, address_of(pages.start() + 10)).empty());
+    KernelNamerFixture fixture;
+    const Executable executable = fixture.executable_of(child.tgid());
+    CHECK(fixture.name_of(executable, address_of(pages.start())) == "\xef\xbf\xbd\xef\xbf\xbd_Z");
+    CHECK(fixture.name_of(executable, address_of(pages.start() + 10)).empty());
 }
 
 TEST_CASE("a process that is gone has its registered names in its program", "[kernel_namer]") {
     const Pages pages(1);
     std::strcpy(pages.start(), "_Z3addPfPKfi");
     ChildProcess child(tell_nothing);
-    KernelNamerFixture bench;
-    const Executable executable = bench.executable_of(child.tgid());
-    bench.namer.remember(executable);
+    KernelNamerFixture fixture;
+    const Executable executable = fixture.executable_of(child.tgid());
+    fixture.namer.remember(executable);
     child.end();
     const std::uint64_t in_program = address_of(registered_in_program);
-    CHECK(bench.name_of(executable, in_program) == "ns::inner::tn<3, ns::S>");
+    CHECK(fixture.name_of(executable, in_program) == "ns::inner::tn<3, ns::S>");
     Executable another = executable;
     ++another.bytes;
-    CHECK(bench.name_of(another, in_program).empty());
-    CHECK(bench.name_of(executable, address_of(pages.start())).empty());
-    CHECK(bench.name_of(executable, executable.code_start + (std::uint64_t{1} << 40)).empty());
-    CHECK(bench.name_of(executable, ~std::uint64_t{0}).empty());
+    CHECK(fixture.name_of(another, in_program).empty());
+    CHECK(fixture.name_of(executable, address_of(pages.start())).empty());
+    CHECK(fixture.name_of(executable, executable.code_start + (std::uint64_t{1} << 40)).empty());
+    CHECK(fixture.name_of(executable, ~std::uint64_t{0}).empty());
 
     SECTION("until the program is closed") {
-        CHECK(bench.namer.close_unused() == bench.now + 60s);
-        bench.now += 60s;
-        CHECK_FALSE(bench.namer.close_unused());
-        CHECK(bench.name_of(executable, in_program).empty());
+        CHECK(fixture.namer.close_unused() == fixture.now + 60s);
+        fixture.now += 60s;
+        CHECK_FALSE(fixture.namer.close_unused());
+        CHECK(fixture.name_of(executable, in_program).empty());
     }
 }
 
@@ -183,9 +183,9 @@ TEST_CASE("a name is not read from another program", "[kernel_namer]") {
     const Pages pages(1);
     std::strcpy(pages.start(), "_Z3addPfPKfi");
     const ChildProcess child(tell_nothing);
-    KernelNamerFixture bench;
-    const Executable executable = bench.executable_of(child.tgid());
-    CHECK(bench.name_of(executable, address_of(pages.start())) == "add");
+    KernelNamerFixture fixture;
+    const Executable executable = fixture.executable_of(child.tgid());
+    CHECK(fixture.name_of(executable, address_of(pages.start())) == "add");
     Executable other = executable;
     SECTION("at another place") {
         other.code_start += 0x1000;
@@ -196,5 +196,5 @@ TEST_CASE("a name is not read from another program", "[kernel_namer]") {
     SECTION("of another inode") {
         ++other.id.inode;
     }
-    CHECK(bench.name_of(other, address_of(pages.start())).empty());
+    CHECK(fixture.name_of(other, address_of(pages.start())).empty());
 }

@@ -60,182 +60,182 @@ struct EndedTable : LiveTable {
     }
 };
 
-void agree(Fixture &bench, const EndedTable &table) {
-    bench.aggregator->watch_ends();
-    bench.apply_all();
-    bench.aggregator->reconcile(table);
+void agree(Fixture &fixture, const EndedTable &table) {
+    fixture.aggregator->watch_ends();
+    fixture.apply_all();
+    fixture.aggregator->reconcile(table);
 }
 
-std::uint64_t unfreed(const Fixture &bench) {
-    return bench.sum("cuda_memory_unfreed_at_exit_bytes_total");
+std::uint64_t unfreed(const Fixture &fixture) {
+    return fixture.sum("cuda_memory_unfreed_at_exit_bytes_total");
 }
 
-std::size_t forgotten(const Fixture &bench, std::uint32_t space) {
+std::size_t forgotten(const Fixture &fixture, std::uint32_t space) {
     return static_cast<std::size_t>(std::ranges::count_if(
-        bench.forgotten, [&](const LiveEntry &entry) { return entry.key.space == space; }));
+        fixture.forgotten, [&](const LiveEntry &entry) { return entry.key.space == space; }));
 }
 
 }  // namespace
 
 TEST_CASE("what an ended process held is handed over by GPU, without memory of the host") {
-    Fixture bench;
-    bench.allocations(process());
+    Fixture fixture;
+    fixture.allocations(process());
     for (std::uint16_t kind = 0; kind < MEMORY_KIND_COUNT; kind++) {
-        bench.allocations(
+        fixture.allocations(
             allocation(0x1000U * (kind + 1U), 1U << kind, 2'000U + kind, kind, kind % 2));
     }
-    bench.complete = false;
-    bench.allocations(exited(exit_ns, 0));
-    bench.apply_all();
-    REQUIRE(bench.ends.size() == 1);
-    CHECK(bench.ends[0].ended == std::chrono::nanoseconds(exit_ns));
-    CHECK(bench.ends[0].is_complete);  // as it was while the process ran
+    fixture.complete = false;
+    fixture.allocations(exited(exit_ns, 0));
+    fixture.apply_all();
+    REQUIRE(fixture.ends.size() == 1);
+    CHECK(fixture.ends[0].ended == std::chrono::nanoseconds(exit_ns));
+    CHECK(fixture.ends[0].is_complete);  // as it was while the process ran
     const std::uint64_t all = (1U << MEMORY_KIND_COUNT) - 1;
     const std::uint64_t of_host = 1U << MEMORY_pinned_host;
-    CHECK(bench.ends[0].device_bytes.at("4") + bench.ends[0].device_bytes.at("5") == all - of_host);
-    CHECK(bench.ends[0].device_bytes.at("5") == 1U << MEMORY_async);
+    CHECK(fixture.ends[0].device_bytes.at("4") + fixture.ends[0].device_bytes.at("5") == all - of_host);
+    CHECK(fixture.ends[0].device_bytes.at("5") == 1U << MEMORY_async);
 }
 
 TEST_CASE("what a process with losses left unfreed is counted from the table") {
-    Fixture bench;
-    bench.allocations(process());
+    Fixture fixture;
+    fixture.allocations(process());
     const auto kept = allocation(0x1000, 1, 2'000);
     const auto freed_unseen = allocation(0x2000, 2, 2'001);
     const auto unseen = allocation(0x3000, 4, exit_ns - 1);
-    bench.allocations(kept);
-    bench.allocations(freed_unseen);
-    bench.allocations(exited(exit_ns, 2));
-    bench.apply_all();
-    CHECK(bench.page("cuda_memory_outstanding_bytes").empty());
-    CHECK(bench.page("cuda_memory_unfreed_at_exit_bytes_total").empty());
-    CHECK(bench.aggregator->wants_reconciling());
-    CHECK(bench.ends.empty());
-    bench.aggregator->tidy(51s);
+    fixture.allocations(kept);
+    fixture.allocations(freed_unseen);
+    fixture.allocations(exited(exit_ns, 2));
+    fixture.apply_all();
+    CHECK(fixture.page("cuda_memory_outstanding_bytes").empty());
+    CHECK(fixture.page("cuda_memory_unfreed_at_exit_bytes_total").empty());
+    CHECK(fixture.aggregator->wants_reconciling());
+    CHECK(fixture.ends.empty());
+    fixture.aggregator->tidy(51s);
 
     SECTION("of one that is younger than its end") {
-        agree(bench, EndedTable(50s).has(kept).has_ended());
-        CHECK(bench.page("cuda_memory_unfreed_at_exit_bytes_total").empty());
-        CHECK(bench.forgotten.empty());
-        CHECK(bench.aggregator->wants_reconciling());
+        agree(fixture, EndedTable(50s).has(kept).has_ended());
+        CHECK(fixture.page("cuda_memory_unfreed_at_exit_bytes_total").empty());
+        CHECK(fixture.forgotten.empty());
+        CHECK(fixture.aggregator->wants_reconciling());
     }
-    agree(bench, EndedTable(51s).has(kept).has(unseen).has_ended());
-    CHECK(unfreed(bench) == 5);
-    REQUIRE(bench.ends.size() == 1);
-    CHECK(bench.ends[0].key == ProcessKey{bench_pid, bench_since});
-    CHECK(bench.ends[0].device_bytes == std::map<std::string, std::uint64_t>{{"4", 5}});
-    CHECK(bench.sum("cuda_memory_unfreed_at_exit_allocations_total") == 2);
-    CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 7);
-    CHECK(bench.sum("cuda_memory_freed_bytes_total") == 2);
-    CHECK(forgotten(bench, CUDA_LIVE_ENDED) == 1);
-    CHECK(forgotten(bench, CUDA_LIVE_MEMORY) >= 2);
-    CHECK_FALSE(bench.aggregator->wants_reconciling());
+    agree(fixture, EndedTable(51s).has(kept).has(unseen).has_ended());
+    CHECK(unfreed(fixture) == 5);
+    REQUIRE(fixture.ends.size() == 1);
+    CHECK(fixture.ends[0].key == ProcessKey{bench_pid, bench_since});
+    CHECK(fixture.ends[0].device_bytes == std::map<std::string, std::uint64_t>{{"4", 5}});
+    CHECK(fixture.sum("cuda_memory_unfreed_at_exit_allocations_total") == 2);
+    CHECK(fixture.sum("cuda_memory_allocated_bytes_total") == 7);
+    CHECK(fixture.sum("cuda_memory_freed_bytes_total") == 2);
+    CHECK(forgotten(fixture, CUDA_LIVE_ENDED) == 1);
+    CHECK(forgotten(fixture, CUDA_LIVE_MEMORY) >= 2);
+    CHECK_FALSE(fixture.aggregator->wants_reconciling());
 
-    bench.aggregator->tidy(52s);
-    agree(bench, EndedTable(53s));
-    CHECK(unfreed(bench) == 5);
+    fixture.aggregator->tidy(52s);
+    agree(fixture, EndedTable(53s));
+    CHECK(unfreed(fixture) == 5);
 }
 
 TEST_CASE("a process without losses is counted at once") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(allocation(0x1000, 1, 2'000));
-    bench.allocations(exited(exit_ns));
-    bench.apply_all();
-    CHECK(unfreed(bench) == 1);
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(allocation(0x1000, 1, 2'000));
+    fixture.allocations(exited(exit_ns));
+    fixture.apply_all();
+    CHECK(unfreed(fixture) == 1);
 }
 
 TEST_CASE("an end whose record was lost is known from the table") {
-    Fixture bench;
-    bench.allocations(process());
+    Fixture fixture;
+    fixture.allocations(process());
     const auto kept = allocation(0x1000, 1, 2'000);
-    bench.allocations(kept);
+    fixture.allocations(kept);
     SECTION("of those that ended") {
-        agree(bench, EndedTable(100s).has(kept).has_ended());
+        agree(fixture, EndedTable(100s).has(kept).has_ended());
     }
     SECTION("of those that run, at the second look") {
-        agree(bench, EndedTable(100s).has(kept));
-        CHECK(bench.page("cuda_memory_outstanding_bytes").empty());
-        CHECK(bench.page("cuda_memory_unfreed_at_exit_bytes_total").empty());
-        CHECK(bench.forgotten.empty());
-        agree(bench, EndedTable(101s).has(kept));
+        agree(fixture, EndedTable(100s).has(kept));
+        CHECK(fixture.page("cuda_memory_outstanding_bytes").empty());
+        CHECK(fixture.page("cuda_memory_unfreed_at_exit_bytes_total").empty());
+        CHECK(fixture.forgotten.empty());
+        agree(fixture, EndedTable(101s).has(kept));
     }
-    CHECK(unfreed(bench) == 1);
+    CHECK(unfreed(fixture) == 1);
 }
 
 TEST_CASE("where the table cannot be read, an end is counted without it after a while") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(allocation(0x1000, 1, 2'000));
-    bench.allocations(exited(exit_ns, 1));
-    bench.apply_all();
-    bench.aggregator->tidy(std::chrono::nanoseconds(exit_ns) + 10min);
-    CHECK(bench.page("cuda_memory_unfreed_at_exit_bytes_total").empty());
-    bench.aggregator->tidy(std::chrono::nanoseconds(exit_ns) + 10min + 1ns);
-    CHECK(unfreed(bench) == 1);
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(allocation(0x1000, 1, 2'000));
+    fixture.allocations(exited(exit_ns, 1));
+    fixture.apply_all();
+    fixture.aggregator->tidy(std::chrono::nanoseconds(exit_ns) + 10min);
+    CHECK(fixture.page("cuda_memory_unfreed_at_exit_bytes_total").empty());
+    fixture.aggregator->tidy(std::chrono::nanoseconds(exit_ns) + 10min + 1ns);
+    CHECK(unfreed(fixture) == 1);
 }
 
 TEST_CASE("a process that is older than the exporter is counted from the table") {
-    Fixture bench({.started = 10s});
+    Fixture fixture({.started = 10s});
     const auto before = allocation(0x1000, 1, 2'000);
     const auto since = allocation(0x2000, 2, 20 * second_ns);
-    bench.allocations(process());
-    bench.allocations(since);
-    bench.allocations(exited(exit_ns));
-    bench.apply_all();
-    agree(bench, EndedTable(51s).has(before).has(since));
-    CHECK(unfreed(bench) == 3);
-    CHECK(bench.sum("cuda_memory_allocated_bytes_total") == 2);
+    fixture.allocations(process());
+    fixture.allocations(since);
+    fixture.allocations(exited(exit_ns));
+    fixture.apply_all();
+    agree(fixture, EndedTable(51s).has(before).has(since));
+    CHECK(unfreed(fixture) == 3);
+    CHECK(fixture.sum("cuda_memory_allocated_bytes_total") == 2);
 }
 
 TEST_CASE("what is left of an unmapped range is ended by the table") {
-    Fixture bench;
-    bench.allocations(process());
+    Fixture fixture;
+    fixture.allocations(process());
     EndedTable table;
     table.runs();
     for (std::uint64_t i = 0; i < 6; i++) {
         const auto handle = allocation(100 + i, 10, 1'000 + i, MEMORY_vmm);
-        bench.allocations(handle);
+        fixture.allocations(handle);
         table.has(handle, CUDA_ONE_MAPPING);
         // The fifth was mapped after the range was unmapped; of the sixth we know it already.
         table.maps(0x1000 + (0x100 * i), 0x100, 100 + i, i == 4 ? 9'000 : 1'500, i == 5);
     }
     auto unmap = mapping(CUDA_RECORD_UNMAP, 0x1000, 0x500, 5'000);
     unmap.is_unfinished = 1;
-    bench.allocations(unmap);
-    bench.apply_all();
-    CHECK(bench.aggregator->wants_reconciling());
-    agree(bench, table.unmapped(0x1100, 0x1600, 5'000));
+    fixture.allocations(unmap);
+    fixture.apply_all();
+    CHECK(fixture.aggregator->wants_reconciling());
+    agree(fixture, table.unmapped(0x1100, 0x1600, 5'000));
     std::vector<std::uint64_t> ended;
-    for (const LiveEntry &entry : bench.unmapped) {
+    for (const LiveEntry &entry : fixture.unmapped) {
         CHECK(entry.born_ns == 1'500);
         ended.push_back(entry.key.address);
     }
     CHECK(ended == std::vector<std::uint64_t>{0x1100, 0x1200, 0x1300});
-    CHECK(forgotten(bench, CUDA_LIVE_MAPPINGS) == 4);
-    CHECK(forgotten(bench, CUDA_LIVE_UNMAPS) == 1);
-    CHECK(bench.sum("cuda_memory_outstanding_bytes") == 60);  // their frees come as records
+    CHECK(forgotten(fixture, CUDA_LIVE_MAPPINGS) == 4);
+    CHECK(forgotten(fixture, CUDA_LIVE_UNMAPS) == 1);
+    CHECK(fixture.sum("cuda_memory_outstanding_bytes") == 60);  // their frees come as records
 }
 
 TEST_CASE("what is left of an unmapped range at a process's end counts as freed") {
-    Fixture bench;
-    bench.allocations(process());
+    Fixture fixture;
+    fixture.allocations(process());
     const auto first = allocation(100, 10, 1'000, MEMORY_vmm);
     const auto second = allocation(101, 20, 1'001, MEMORY_vmm);
-    bench.allocations(first);
-    bench.allocations(second);
+    fixture.allocations(first);
+    fixture.allocations(second);
     auto unmap = mapping(CUDA_RECORD_UNMAP, 0x1000, 0x200, 5'000);
     unmap.is_unfinished = 1;
-    bench.allocations(unmap);
-    bench.allocations(exited(exit_ns));
-    bench.apply_all();
-    agree(bench, EndedTable()
+    fixture.allocations(unmap);
+    fixture.allocations(exited(exit_ns));
+    fixture.apply_all();
+    agree(fixture, EndedTable()
                      .has(first, CUDA_ONE_MAPPING)
                      .has(second, CUDA_ONE_MAPPING + CUDA_ONE_REFERENCE)
                      .maps(0x1000, 0x100, 100, 1'500)
                      .maps(0x1100, 0x100, 101, 1'500)
                      .unmapped(0x1000, 0x1200, 5'000));
-    CHECK(unfreed(bench) == 20);
-    CHECK(bench.sum("cuda_memory_freed_bytes_total") == 10);
-    CHECK(bench.unmapped.empty());
-    CHECK_FALSE(bench.aggregator->wants_reconciling());
+    CHECK(unfreed(fixture) == 20);
+    CHECK(fixture.sum("cuda_memory_freed_bytes_total") == 10);
+    CHECK(fixture.unmapped.empty());
+    CHECK_FALSE(fixture.aggregator->wants_reconciling());
 }

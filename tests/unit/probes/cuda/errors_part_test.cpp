@@ -20,24 +20,24 @@ constexpr const char *family = "cuda_api_errors_total";
 }  // namespace
 
 TEST_CASE("the part of errors counts them by function and name, of each process") {
-    ErrorsFixture bench;
-    bench.errors.count(bench.process(), failed("cudaMalloc", 2).head);
-    bench.errors.count(bench.process(43), failed("cudaMalloc", 2).head);
-    bench.errors.count(bench.process(), failed("cuMemAlloc_v2", 2).head);
-    bench.errors.count(bench.process(), failed("cudaMemcpy", 98'765).head);
-    CHECK(bench.sum(family, {"cudaMalloc", "cudaErrorMemoryAllocation"}) == 2);
-    CHECK(bench.sum(family, {"CUDA_ERROR_OUT_OF_MEMORY"}) == 1);
-    CHECK(bench.sum(family, {"cudaMemcpy", "code_98765"}) == 1);
-    CHECK(bench.sum(family) == 4);
+    ErrorsFixture fixture;
+    fixture.errors.count(fixture.process(), failed("cudaMalloc", 2).head);
+    fixture.errors.count(fixture.process(43), failed("cudaMalloc", 2).head);
+    fixture.errors.count(fixture.process(), failed("cuMemAlloc_v2", 2).head);
+    fixture.errors.count(fixture.process(), failed("cudaMemcpy", 98'765).head);
+    CHECK(fixture.sum(family, {"cudaMalloc", "cudaErrorMemoryAllocation"}) == 2);
+    CHECK(fixture.sum(family, {"CUDA_ERROR_OUT_OF_MEMORY"}) == 1);
+    CHECK(fixture.sum(family, {"cudaMemcpy", "code_98765"}) == 1);
+    CHECK(fixture.sum(family) == 4);
 }
 
 TEST_CASE("a call by the static runtime has the errors of the same function") {
-    ErrorsFixture bench;
+    ErrorsFixture fixture;
     auto head = failed("cudaMalloc", 2).head;
     head.function |= CUDA_STATIC_RUNTIME;
     CHECK(CudaErrors::shows(head));
-    bench.errors.count(bench.process(), head);
-    CHECK(bench.sum(family, {"cudaMalloc"}) == 1);
+    fixture.errors.count(fixture.process(), head);
+    CHECK(fixture.sum(family, {"cudaMalloc"}) == 1);
 }
 
 TEST_CASE("errors of helpers are not shown") {

@@ -44,52 +44,52 @@ std::uint64_t observed_ns(const std::vector<series::FamilySnapshot> &families) {
     }
     return sum;
 }
-std::uint64_t observed_ns(const EventsFixture &bench) {
-    return observed_ns(bench.families.snapshots());
+std::uint64_t observed_ns(const EventsFixture &fixture) {
+    return observed_ns(fixture.families.snapshots());
 }
-std::uint64_t observed_ns(const Fixture &bench) {
-    return observed_ns(bench.aggregator->report(std::chrono::nanoseconds(0)));
+std::uint64_t observed_ns(const Fixture &fixture) {
+    return observed_ns(fixture.aggregator->report(std::chrono::nanoseconds(0)));
 }
 
 }  // namespace
 
 TEST_CASE("the time between two events is observed in nanoseconds") {
-    EventsFixture bench;
-    bench.give(0);
-    bench.give(0.25F);
-    bench.give(1500);
-    CHECK(observed_ns(bench) == 1'500'250'000);
-    CHECK(bench.page(invalid).empty());
+    EventsFixture fixture;
+    fixture.give(0);
+    fixture.give(0.25F);
+    fixture.give(1500);
+    CHECK(observed_ns(fixture) == 1'500'250'000);
+    CHECK(fixture.page(invalid).empty());
 }
 
 TEST_CASE("a time that no two events can have is counted and not observed") {
-    EventsFixture bench;
+    EventsFixture fixture;
     for (const float time :
          {-1.0F, -std::numeric_limits<float>::min(), std::numeric_limits<float>::quiet_NaN(),
           std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
           std::numeric_limits<float>::max(), 60'001.0F}) {
-        bench.give(time);
+        fixture.give(time);
     }
-    CHECK(bench.sum(invalid) == 7);
-    CHECK(bench.page(elapsed).empty());
+    CHECK(fixture.sum(invalid) == 7);
+    CHECK(fixture.page(elapsed).empty());
 
     SECTION("up to the time since the machine's start it is one") {
-        bench.give(60'000);
-        bench.give(-0.0F);
-        CHECK(observed_ns(bench) == 60 * second_ns);
-        CHECK(bench.sum(invalid) == 7);
+        fixture.give(60'000);
+        fixture.give(-0.0F);
+        CHECK(observed_ns(fixture) == 60 * second_ns);
+        CHECK(fixture.sum(invalid) == 7);
     }
 }
 
 TEST_CASE("a call for the time between two events that fails is an error") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.calls(EventsFixture::elapsed_record(2, second_ns));
-    bench.calls(failed("cudaEventElapsedTime_v2", 600));
-    bench.calls(failed("cuEventElapsedTime", 600));
-    bench.apply_all();
-    CHECK(observed_ns(bench) == 2'000'000);
-    CHECK(bench.page("cuda_api_errors_total") ==
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.calls(EventsFixture::elapsed_record(2, second_ns));
+    fixture.calls(failed("cudaEventElapsedTime_v2", 600));
+    fixture.calls(failed("cuEventElapsedTime", 600));
+    fixture.apply_all();
+    CHECK(observed_ns(fixture) == 2'000'000);
+    CHECK(fixture.page("cuda_api_errors_total") ==
           Page{{{"python", "", "", "", "cudaEventElapsedTime", "cudaErrorNotReady"}, 1},
                {{"python", "", "", "", "cuEventElapsedTime", "CUDA_ERROR_NOT_READY"}, 1}});
 }

@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 namespace {
 
 // The value of the label `linkage` of the only process.
-std::string linkage(const Fixture &bench) {
-    const auto page = bench.page("process_info");
+std::string linkage(const Fixture &fixture) {
+    const auto page = fixture.page("process_info");
     REQUIRE(page.size() == 1);
     CHECK(page.begin()->second == 1);
     return page.begin()->first.rbegin()[2];  // the labels after it are `complete`, `profiler`
@@ -142,28 +142,28 @@ TEST_CASE("the numbers of functions are in range for every position of a cookie"
 }
 
 TEST_CASE("a failed call is an error by name and nothing else") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(failed("cudaMalloc", 2));
-    bench.calls(failed("cudaMemcpy", 987'654));
-    bench.calls(failed("cudaMemcpy", -1));
-    bench.apply_all();
-    CHECK(bench.page("cuda_api_errors_total") ==
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(failed("cudaMalloc", 2));
+    fixture.calls(failed("cudaMemcpy", 987'654));
+    fixture.calls(failed("cudaMemcpy", -1));
+    fixture.apply_all();
+    CHECK(fixture.page("cuda_api_errors_total") ==
           Page{{{"python", "", "", "", "cudaMalloc", "cudaErrorMemoryAllocation"}, 1},
                {{"python", "", "", "", "cudaMemcpy", "code_987654"}, 1},
                {{"python", "", "", "", "cudaMemcpy", "code_-1"}, 1}});
-    CHECK(bench.page("cuda_memory_allocations_total").empty());
-    CHECK(bench.page("cuda_memcpy_bytes_total").empty());
+    CHECK(fixture.page("cuda_memory_allocations_total").empty());
+    CHECK(fixture.page("cuda_memcpy_bytes_total").empty());
 }
 
 TEST_CASE("errors of the driver API have the names of CUresult") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(failed("cuMemAlloc_v2", 2));
-    bench.calls(failed("cuMemcpyHtoDAsync_v2_ptsz", 201));
-    bench.calls(failed("cudaMemcpyAsync_ptsz", 700));
-    bench.calls(failed("cuLaunchKernel", 54'321));
-    CHECK(bench.page("cuda_api_errors_total") ==
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(failed("cuMemAlloc_v2", 2));
+    fixture.calls(failed("cuMemcpyHtoDAsync_v2_ptsz", 201));
+    fixture.calls(failed("cudaMemcpyAsync_ptsz", 700));
+    fixture.calls(failed("cuLaunchKernel", 54'321));
+    CHECK(fixture.page("cuda_api_errors_total") ==
           Page{{{"python", "", "", "", "cuMemAlloc", "CUDA_ERROR_OUT_OF_MEMORY"}, 1},
                {{"python", "", "", "", "cuMemcpyHtoDAsync", "CUDA_ERROR_INVALID_CONTEXT"}, 1},
                {{"python", "", "", "", "cudaMemcpyAsync", "cudaErrorIllegalAddress"}, 1},
@@ -171,76 +171,76 @@ TEST_CASE("errors of the driver API have the names of CUresult") {
 }
 
 TEST_CASE("errors of what users do not call themselves are not shown") {
-    Fixture bench;
-    bench.allocations(process());
+    Fixture fixture;
+    fixture.allocations(process());
     for (const auto *symbol :
          {"__cudaGetKernel", "cudaGetKernel", "cudaGetFuncBySymbol", "cuKernelGetFunction",
           "cuModuleGetFunction", "cuLibraryGetKernel"}) {
-        bench.calls(failed(symbol, 500));
-        bench.allocations(failed(symbol, 500));
+        fixture.calls(failed(symbol, 500));
+        fixture.allocations(failed(symbol, 500));
     }
-    CHECK(bench.page("cuda_api_errors_total").empty());
-    CHECK(bench.aggregator->undecodable() == 0);
-    bench.calls(failed("cuCtxSetCurrent", 201));
-    CHECK(bench.sum("cuda_api_errors_total", {"cuCtxSetCurrent"}) == 1);
+    CHECK(fixture.page("cuda_api_errors_total").empty());
+    CHECK(fixture.aggregator->undecodable() == 0);
+    fixture.calls(failed("cuCtxSetCurrent", 201));
+    CHECK(fixture.sum("cuda_api_errors_total", {"cuCtxSetCurrent"}) == 1);
 }
 
 TEST_CASE("errors of CUPTI have the names of CUptiResult, and do not say how a process has CUDA") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.calls(failed("cuptiSubscribe_v2", 39));
-    bench.calls(failed("cuptiUnsubscribe", 12'345));
-    CHECK(bench.page("cuda_api_errors_total") ==
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.calls(failed("cuptiSubscribe_v2", 39));
+    fixture.calls(failed("cuptiUnsubscribe", 12'345));
+    CHECK(fixture.page("cuda_api_errors_total") ==
           Page{{{"python", "", "", "", "cuptiSubscribe",
                  "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"},
                 1},
                {{"python", "", "", "", "cuptiUnsubscribe", "code_12345"}, 1}});
-    CHECK(linkage(bench) == "unknown");
+    CHECK(linkage(fixture) == "unknown");
 }
 
 TEST_CASE("the label profiler is what the kernel's table says now") {
-    Fixture bench;
-    bench.allocations(process());
-    const auto profiler = [&] { return bench.page("process_info").begin()->first.back(); };
+    Fixture fixture;
+    fixture.allocations(process());
+    const auto profiler = [&] { return fixture.page("process_info").begin()->first.back(); };
     CHECK(profiler().empty());
-    bench.profiled.insert(bench_pid);
+    fixture.profiled.insert(bench_pid);
     CHECK(profiler() == "cupti");
-    bench.profiled = {bench_pid + 1};
+    fixture.profiled = {bench_pid + 1};
     CHECK(profiler().empty());
 }
 
 TEST_CASE("an error of a call through a static runtime is the function's") {
-    Fixture bench;
-    bench.allocations(process());
+    Fixture fixture;
+    fixture.allocations(process());
     auto record = failed("cudaMalloc", 2);
     record.head.function |= CUDA_STATIC_RUNTIME;
-    bench.allocations(record);
-    CHECK(bench.sum("cuda_api_errors_total", {"cudaMalloc", "cudaErrorMemoryAllocation"}) == 1);
-    CHECK(linkage(bench) == "static");
+    fixture.allocations(record);
+    CHECK(fixture.sum("cuda_api_errors_total", {"cudaMalloc", "cudaErrorMemoryAllocation"}) == 1);
+    CHECK(linkage(fixture) == "static");
 }
 
 TEST_CASE("of the ways in which a process has the runtime, the first of these is shown") {
-    Fixture bench;
-    bench.allocations(process());
-    CHECK(linkage(bench) == "unknown");
+    Fixture fixture;
+    fixture.allocations(process());
+    CHECK(linkage(fixture) == "unknown");
     SECTION("each weighs more than those before it") {
-        bench.calls(launched_by("cuLaunchKernel"));
-        CHECK(linkage(bench) == "driver_only");
-        bench.calls(launched_by("cudaLaunchKernel", true));
-        CHECK(linkage(bench) == "static");
-        bench.calls(launched_by("cuLaunchKernel"));
-        CHECK(linkage(bench) == "static");
-        bench.calls(launched_by("cudaLaunchKernel"));
-        CHECK(linkage(bench) == "shared");
-        bench.calls(launched_by("cudaLaunchKernel", true));
-        bench.calls(launched_by("cuLaunchKernel"));
-        CHECK(linkage(bench) == "shared");
+        fixture.calls(launched_by("cuLaunchKernel"));
+        CHECK(linkage(fixture) == "driver_only");
+        fixture.calls(launched_by("cudaLaunchKernel", true));
+        CHECK(linkage(fixture) == "static");
+        fixture.calls(launched_by("cuLaunchKernel"));
+        CHECK(linkage(fixture) == "static");
+        fixture.calls(launched_by("cudaLaunchKernel"));
+        CHECK(linkage(fixture) == "shared");
+        fixture.calls(launched_by("cudaLaunchKernel", true));
+        fixture.calls(launched_by("cuLaunchKernel"));
+        CHECK(linkage(fixture) == "shared");
     }
     SECTION("a record that no call made says nothing") {
         auto record = launch(1, 1);
         record.head.function = CUDA_NO_FUNCTION;
-        bench.calls(record);
-        CHECK(linkage(bench) == "unknown");
+        fixture.calls(record);
+        CHECK(linkage(fixture) == "unknown");
     }
 }
 

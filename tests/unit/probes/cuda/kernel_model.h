@@ -27,8 +27,8 @@ struct Losses {
 
 class KernelModel {
 public:
-    KernelModel(Fixture &bench, unsigned seed, Losses losses)
-        : bench_(bench), random_(seed), losses_(losses) {}
+    KernelModel(Fixture &fixture, unsigned seed, Losses losses)
+        : bench_(fixture), random_(seed), losses_(losses) {}
 
     void step();
     void drain() {

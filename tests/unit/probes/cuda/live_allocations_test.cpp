@@ -32,8 +32,8 @@ struct LiveFixture {
 }  // namespace
 
 TEST_CASE("a free gives back what was allocated at its address and time") {
-    LiveFixture bench;
-    LiveAllocations &live = bench.live;
+    LiveFixture fixture;
+    LiveAllocations &live = fixture.live;
     CHECK(live.allocate(0x1000, born(1s, 100)));
     CHECK(live.allocate(0x2000, born(1s, 50)));
     CHECK(live.all() == Amount{150, 2});
@@ -46,15 +46,15 @@ TEST_CASE("a free gives back what was allocated at its address and time") {
 }
 
 TEST_CASE("an allocation that is told twice counts once") {
-    LiveFixture bench;
-    CHECK(bench.live.allocate(0x1000, born(1s, 100)));
-    CHECK_FALSE(bench.live.allocate(0x1000, born(1s, 100)));
-    CHECK(bench.live.all() == Amount{100, 1});
+    LiveFixture fixture;
+    CHECK(fixture.live.allocate(0x1000, born(1s, 100)));
+    CHECK_FALSE(fixture.live.allocate(0x1000, born(1s, 100)));
+    CHECK(fixture.live.all() == Amount{100, 1});
 }
 
 TEST_CASE("an address allocated again before its free is heard of keeps both apart") {
-    LiveFixture bench;
-    LiveAllocations &live = bench.live;
+    LiveFixture fixture;
+    LiveAllocations &live = fixture.live;
     live.allocate(0x1000, born(1s, 100));
     live.allocate(0x1000, born(2s, 30));
     CHECK(live.all() == Amount{130, 2});
@@ -75,18 +75,18 @@ TEST_CASE("an address allocated again before its free is heard of keeps both apa
 }
 
 TEST_CASE("handles and addresses of the same number are two things") {
-    LiveFixture bench;
-    bench.live.allocate(0x1000, born(1s, 100, MEMORY_vmm));
-    bench.live.allocate(0x1000, born(1s, 30));
-    CHECK(bench.live.all() == Amount{130, 2});
-    CHECK(bench.live.free({true, 0x1000, 1'000'000'000}));
-    CHECK(bench.live.all() == Amount{30, 1});
+    LiveFixture fixture;
+    fixture.live.allocate(0x1000, born(1s, 100, MEMORY_vmm));
+    fixture.live.allocate(0x1000, born(1s, 30));
+    CHECK(fixture.live.all() == Amount{130, 2});
+    CHECK(fixture.live.free({true, 0x1000, 1'000'000'000}));
+    CHECK(fixture.live.all() == Amount{30, 1});
 }
 
 TEST_CASE(
     "allocations of no bytes, and sizes that wrap, leave the live allocations as they found them") {
-    LiveFixture bench;
-    LiveAllocations &live = bench.live;
+    LiveFixture fixture;
+    LiveAllocations &live = fixture.live;
     for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{1} << 63U}) {
         live.allocate(0x1000, born(1s, size));
         live.allocate(0x2000, born(1s, size));
@@ -101,8 +101,8 @@ TEST_CASE(
 }
 
 TEST_CASE("an address inside an allocation is on the device, one at its end is not") {
-    LiveFixture bench;
-    LiveAllocations &live = bench.live;
+    LiveFixture fixture;
+    LiveAllocations &live = fixture.live;
     CHECK_FALSE(live.is_on_device(0x1000));
     live.allocate(0x1000, born(1s, 0x100));
     CHECK_FALSE(live.is_on_device(0xfff));
@@ -113,19 +113,19 @@ TEST_CASE("an address inside an allocation is on the device, one at its end is n
 }
 
 TEST_CASE("pinned memory is the host's, all other memory is a device's") {
-    LiveFixture bench;
+    LiveFixture fixture;
     for (const auto kind : {MEMORY_device, MEMORY_async, MEMORY_managed, MEMORY_pinned_host}) {
         const std::uint64_t address = 0x1000 * (1 + std::uint64_t{kind});
-        bench.live.allocate(address, born(1s, 0x100, kind));
-        CHECK(bench.live.is_on_device(address + 8) == (kind != MEMORY_pinned_host));
+        fixture.live.allocate(address, born(1s, 0x100, kind));
+        CHECK(fixture.live.is_on_device(address + 8) == (kind != MEMORY_pinned_host));
     }
-    bench.live.allocate(0x9000, born(1s, 0x100, MEMORY_vmm));
-    CHECK_FALSE(bench.live.is_on_device(0x9000));  // a handle is no address
+    fixture.live.allocate(0x9000, born(1s, 0x100, MEMORY_vmm));
+    CHECK_FALSE(fixture.live.is_on_device(0x9000));  // a handle is no address
 }
 
 TEST_CASE("addresses lead to memory with a handle while they are mapped") {
-    LiveFixture bench;
-    LiveAllocations &live = bench.live;
+    LiveFixture fixture;
+    LiveAllocations &live = fixture.live;
     live.map(0x10000, {0x1000, 2});
     live.map(0x11000, {0x1000, 2});
     live.map(0x20000, {0x1000, 2});
@@ -141,8 +141,8 @@ TEST_CASE("addresses lead to memory with a handle while they are mapped") {
 }
 
 TEST_CASE("the youngest mapping at an address is the one, in whatever order they become known") {
-    LiveFixture bench;
-    LiveAllocations &live = bench.live;
+    LiveFixture fixture;
+    LiveAllocations &live = fixture.live;
     live.map(0x10000, {0x1000, 6, true});
     live.map(0x10000, {0x1000, 2});
     CHECK_FALSE(live.is_on_device(0x10000));
@@ -153,8 +153,8 @@ TEST_CASE("the youngest mapping at an address is the one, in whatever order they
 }
 
 TEST_CASE("live allocations have sums by device, by kind and by call site") {
-    LiveFixture bench;
-    LiveAllocations &live = bench.live;
+    LiveFixture fixture;
+    LiveAllocations &live = fixture.live;
     live.allocate(0x1000, born(1s, 100, MEMORY_device, 0, {7, 0x40}));
     live.allocate(0x2000, born(1s, 50, MEMORY_device, 1, {7, 0x40}));
     live.allocate(0x3000, born(1s, 20, MEMORY_managed, 1, {-1, 0x40}));
@@ -171,8 +171,8 @@ TEST_CASE("live allocations have sums by device, by kind and by call site") {
 }
 
 TEST_CASE("bytes grow old and leave the age classes when they are freed") {
-    LiveFixture bench;
-    LiveAllocations &live = bench.live;
+    LiveFixture fixture;
+    LiveAllocations &live = fixture.live;
     using Ages = std::array<std::uint64_t, 3>;
     live.allocate(0x1000, born(10s, 100));
     live.allocate(0x2000, born(100s, 10));
@@ -186,19 +186,19 @@ TEST_CASE("bytes grow old and leave the age classes when they are freed") {
 }
 
 TEST_CASE("times of birth that cannot be are no trap") {
-    LiveFixture bench;
+    LiveFixture fixture;
     for (const std::int64_t at : {INT64_MIN, std::int64_t{-1}, std::int64_t{0}, INT64_MAX}) {
-        bench.live.allocate(0x1000, born(std::chrono::nanoseconds(at), 1));
-        (void)bench.live.aged_bytes(5'000s);
-        bench.live.forget_older({false, 0x1000, at});
-        CHECK(bench.live.free({false, 0x1000, at}));
+        fixture.live.allocate(0x1000, born(std::chrono::nanoseconds(at), 1));
+        (void)fixture.live.aged_bytes(5'000s);
+        fixture.live.forget_older({false, 0x1000, at});
+        CHECK(fixture.live.free({false, 0x1000, at}));
     }
-    CHECK(bench.live.all() == Amount{0, 0});
+    CHECK(fixture.live.all() == Amount{0, 0});
 }
 
 TEST_CASE("a million random allocations and frees leave the sums of a plain map") {
-    LiveFixture bench;
-    LiveAllocations &live = bench.live;
+    LiveFixture fixture;
+    LiveAllocations &live = fixture.live;
     std::unordered_map<std::uint64_t, Allocation> model;
     Amount all;
     std::mt19937_64 random(7);

@@ -37,9 +37,9 @@ using CallArguments = std::vector<std::pair<std::uint8_t, std::uint64_t>>;
 }  // namespace
 
 TEST_CASE("a CUDA call in flight has its function, its GPU and its sizes, and no address") {
-    const Fixture bench;
-    bench.allocations(process("python"));
-    const OpenCall call = bench.aggregator->open_call(open_record_of("cudaMemcpyAsync"));
+    const Fixture fixture;
+    fixture.allocations(process("python"));
+    const OpenCall call = fixture.aggregator->open_call(open_record_of("cudaMemcpyAsync"));
     CHECK(call.function == "cudaMemcpyAsync");
     CHECK(call.library == "libcudart");
     CHECK_FALSE(call.is_file_known);
@@ -50,49 +50,49 @@ TEST_CASE("a CUDA call in flight has its function, its GPU and its sizes, and no
     CHECK(call.gpu == "5");
     CHECK(call.returns_to == 0x77);
     CHECK(call.arguments == CallArguments{{3, 0x30}, {4, 0x40}});
-    CHECK(bench.aggregator->open_call(open_record_of("cuMemAlloc_v2")).library == "libcuda");
-    CHECK(bench.aggregator->open_call(open_record_of("cuMemAlloc_v2")).arguments ==
+    CHECK(fixture.aggregator->open_call(open_record_of("cuMemAlloc_v2")).library == "libcuda");
+    CHECK(fixture.aggregator->open_call(open_record_of("cuMemAlloc_v2")).arguments ==
           CallArguments{{2, 0x20}});
     // Its second argument is where the pitch is put.
     for (const auto &[position, value] :
-         bench.aggregator->open_call(open_record_of("cudaMallocPitch")).arguments) {
+         fixture.aggregator->open_call(open_record_of("cudaMallocPitch")).arguments) {
         CHECK(position != 2);
     }
 }
 
 TEST_CASE("a device that is not known is no GPU") {
-    const Fixture bench;
+    const Fixture fixture;
     auto record = open_record_of("cudaMalloc");
     record.call.device = CUDA_DEVICE_UNKNOWN;
-    CHECK(bench.aggregator->open_call(record).gpu.empty());
+    CHECK(fixture.aggregator->open_call(record).gpu.empty());
 }
 
 TEST_CASE("a runtime in the program, and a number that is no function's, do no harm") {
-    const Fixture bench;
+    const Fixture fixture;
     auto record = open_record_of("cudaMalloc");
     record.call.cookie |= CUDA_STATIC_RUNTIME;
-    CHECK(bench.aggregator->open_call(record).function == "cudaMalloc");
+    CHECK(fixture.aggregator->open_call(record).function == "cudaMalloc");
     record.call.cookie = CUDA_NO_FUNCTION;
-    CHECK(bench.aggregator->open_call(record).function == "unknown");
+    CHECK(fixture.aggregator->open_call(record).function == "unknown");
 }
 
 TEST_CASE("a CUDA call that never returned is reported once") {
-    const Fixture bench;
-    bench.allocations(process("python"));
+    const Fixture fixture;
+    fixture.allocations(process("python"));
     cuda_unreturned_record record{};
     record.head = head(CUDA_RECORD_UNRETURNED, "", 9'000);
     record.unreturned.call = cuda_call_of("cudaFree");
     record.unreturned.signal = 9;
-    bench.calls(record);
-    const auto unreturned = bench.aggregator->take_unreturned();
+    fixture.calls(record);
+    const auto unreturned = fixture.aggregator->take_unreturned();
     REQUIRE(unreturned.size() == 1);
     CHECK(unreturned[0].function == "cudaFree");
     CHECK(unreturned[0].ended_ns == 9'000);
     CHECK(unreturned[0].signal == 9);
-    CHECK(bench.aggregator->take_unreturned().empty());
-    CHECK(bench.aggregator->undecodable() == 0);
+    CHECK(fixture.aggregator->take_unreturned().empty());
+    CHECK(fixture.aggregator->undecodable() == 0);
     record.unreturned.call.cookie = CUDA_NO_FUNCTION;
-    bench.calls(record);
-    CHECK(bench.aggregator->take_unreturned().empty());
-    CHECK(bench.aggregator->undecodable() == 1);
+    fixture.calls(record);
+    CHECK(fixture.aggregator->take_unreturned().empty());
+    CHECK(fixture.aggregator->undecodable() == 1);
 }

@@ -15,12 +15,12 @@ using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 
 TEST_CASE("the document has the last events, the newest first") {
-    OutOfMemoryBench bench;
+    OutOfMemoryBench fixture;
     for (std::uint64_t i = 0; i < max_kept_out_of_memory + 5; i++) {
-        bench.allocations(refused(oom_gib + i, (100 + i * 20) * second_ns));
-        bench.until(110 + i * 20);
+        fixture.allocations(refused(oom_gib + i, (100 + i * 20) * second_ns));
+        fixture.until(110 + i * 20);
     }
-    const ApiPage document = out_of_memory_page(bench.aggregator->out_of_memory().list());
+    const ApiPage document = out_of_memory_page(fixture.aggregator->out_of_memory().list());
     CHECK(document.name == "out_of_memory");
     const auto read = [&](const QueryParameters &parameters) {
         return document.write(parameters)->text;
@@ -52,10 +52,10 @@ TEST_CASE("the document has the last events, the newest first") {
     CHECK_FALSE(document.write({{"kind", "x"}}));
     CHECK_FALSE(document.write({{"limit", "x"}}));
 
-    const OutOfMemoryOverview overview = bench.aggregator->out_of_memory().overview();
+    const OutOfMemoryOverview overview = fixture.aggregator->out_of_memory().overview();
     CHECK(overview.count == max_kept_out_of_memory + 5);
     CHECK(overview.last.size() == max_overview_out_of_memory);
     CHECK(overview.last[0].verdict == "neighbor");
-    CHECK_THAT(out_of_memory_line(bench.aggregator->out_of_memory().list()[0]),
+    CHECK_THAT(out_of_memory_line(fixture.aggregator->out_of_memory().list()[0]),
                StartsWith(R"({"event":"out_of_memory","time":")"));
 }

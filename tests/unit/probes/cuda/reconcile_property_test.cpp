@@ -11,8 +11,8 @@ namespace {
 
 void run(unsigned seed, Losses losses) {
     CAPTURE(seed);
-    Fixture bench;
-    KernelModel kernel(bench, seed, losses);
+    Fixture fixture;
+    KernelModel kernel(fixture, seed, losses);
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < 200; i++) {
             kernel.step();

@@ -15,63 +15,63 @@ constexpr const char *sites = "cuda_memory_site_outstanding_bytes";
 }  // namespace
 
 TEST_CASE("a call site is asked for once in each process") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(process("other", 43));
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(process("other", 43));
     for (int i = 0; i < 3; i++) {
-        bench.allocations(from(7, 0x40, 10));
-        bench.allocations(from(7, 0x44, 1));
-        bench.allocations(from(-1, 0x40, 1));
-        bench.allocations(of(43, bench_since, from(7, 0x40, 5)));
+        fixture.allocations(from(7, 0x40, 10));
+        fixture.allocations(from(7, 0x44, 1));
+        fixture.allocations(from(-1, 0x40, 1));
+        fixture.allocations(of(43, bench_since, from(7, 0x40, 5)));
     }
-    bench.apply_all();
-    REQUIRE(bench.asked_sites.size() == 4);
-    CHECK(bench.asked_sites[0].site == Site{7, 0x40});
-    CHECK(bench.asked_sites[0].pid == 42);
-    CHECK(bench.asked_sites[3].pid == 43);
-    CHECK(bench.page(sites).empty());  // not named yet
-    bench.name_site(0, "train");
-    CHECK(bench.page(sites) == Page{{{"python", "", "", "", "42", "train"}, 30}});
-    bench.name_site(3, "train");
-    CHECK(bench.page(sites) == Page{{{"python", "", "", "", "42", "train"}, 30},
+    fixture.apply_all();
+    REQUIRE(fixture.asked_sites.size() == 4);
+    CHECK(fixture.asked_sites[0].site == Site{7, 0x40});
+    CHECK(fixture.asked_sites[0].pid == 42);
+    CHECK(fixture.asked_sites[3].pid == 43);
+    CHECK(fixture.page(sites).empty());  // not named yet
+    fixture.name_site(0, "train");
+    CHECK(fixture.page(sites) == Page{{{"python", "", "", "", "42", "train"}, 30}});
+    fixture.name_site(3, "train");
+    CHECK(fixture.page(sites) == Page{{{"python", "", "", "", "42", "train"}, 30},
                                     {{"other", "", "", "", "43", "train"}, 15}});
-    bench.aggregator->on_site_name({bench.asked_sites[0].ticket, {{"again", "program", 1}}});
-    bench.aggregator->on_site_name({987'654, {{"nobody's", "program", 1}}});
-    CHECK(bench.sum(sites, {"train"}) == 45);
+    fixture.aggregator->on_site_name({fixture.asked_sites[0].ticket, {{"again", "program", 1}}});
+    fixture.aggregator->on_site_name({987'654, {{"nobody's", "program", 1}}});
+    CHECK(fixture.sum(sites, {"train"}) == 45);
 }
 
 TEST_CASE("a site that holds nothing any more is not shown, and need not be asked for again") {
-    Fixture bench;
-    bench.allocations(process());
+    Fixture fixture;
+    fixture.allocations(process());
     const auto one = from(7, 0x40, 10);
-    bench.allocations(one);
-    bench.apply_all();
-    bench.name_site(0, "train");
-    bench.allocations(release(one, 3'000));
-    bench.apply_all();
-    CHECK(bench.page(sites).empty());
-    bench.allocations(from(7, 0x40, 3, 4'000));
-    bench.apply_all();
-    CHECK(bench.asked_sites.size() == 1);
-    CHECK(bench.sum(sites, {"train"}) == 3);
+    fixture.allocations(one);
+    fixture.apply_all();
+    fixture.name_site(0, "train");
+    fixture.allocations(release(one, 3'000));
+    fixture.apply_all();
+    CHECK(fixture.page(sites).empty());
+    fixture.allocations(from(7, 0x40, 3, 4'000));
+    fixture.apply_all();
+    CHECK(fixture.asked_sites.size() == 1);
+    CHECK(fixture.sum(sites, {"train"}) == 3);
 }
 
 TEST_CASE("the sites that hold the most are shown, of those with one name the sum") {
-    Fixture bench({.sites = 2});
-    bench.allocations(process());
-    bench.allocations(from(1, 0x40, 40));
-    bench.allocations(from(2, 0x40, 30));
+    Fixture fixture({.sites = 2});
+    fixture.allocations(process());
+    fixture.allocations(from(1, 0x40, 40));
+    fixture.allocations(from(2, 0x40, 30));
     // The most of all, though each of them is less.
-    bench.allocations(from(3, 0x40, 25));
-    bench.allocations(from(4, 0x40, 24));
-    bench.apply_all();
-    bench.name_site(0, "a");
-    bench.name_site(1, "b");
-    bench.name_site(2, "c");
-    bench.name_site(3, "c");
-    CHECK(bench.page(sites) ==
+    fixture.allocations(from(3, 0x40, 25));
+    fixture.allocations(from(4, 0x40, 24));
+    fixture.apply_all();
+    fixture.name_site(0, "a");
+    fixture.name_site(1, "b");
+    fixture.name_site(2, "c");
+    fixture.name_site(3, "c");
+    CHECK(fixture.page(sites) ==
           Page{{{"python", "", "", "", "42", "c"}, 49}, {{"python", "", "", "", "42", "a"}, 40}});
-    const auto all = bench.aggregator->allocations();
+    const auto all = fixture.aggregator->allocations();
     REQUIRE(all.size() == 1);
     CHECK(all[0].pid == 42);
     CHECK(all[0].names.comm == "python");
@@ -84,69 +84,69 @@ TEST_CASE("the sites that hold the most are shown, of those with one name the su
 }
 
 TEST_CASE("no call sites are shown where none are asked for") {
-    Fixture bench({.sites = 0});
-    bench.allocations(process());
-    bench.allocations(from(1, 0x40, 40));
-    bench.apply_all();
-    bench.name_site(0, "a");
-    CHECK(bench.page(sites).empty());
-    CHECK(bench.aggregator->allocations().at(0).sites.size() == 1);
+    Fixture fixture({.sites = 0});
+    fixture.allocations(process());
+    fixture.allocations(from(1, 0x40, 40));
+    fixture.apply_all();
+    fixture.name_site(0, "a");
+    CHECK(fixture.page(sites).empty());
+    CHECK(fixture.aggregator->allocations().at(0).sites.size() == 1);
 }
 
 TEST_CASE("a site of which nothing can be found out is unknown") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(from(1, 0x40, 40));
-    bench.apply_all();
-    bench.aggregator->on_site_name({bench.asked_sites.at(0).ticket, {}});
-    CHECK(bench.page(sites) == Page{{{"python", "", "", "", "42", "unknown"}, 40}});
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(from(1, 0x40, 40));
+    fixture.apply_all();
+    fixture.aggregator->on_site_name({fixture.asked_sites.at(0).ticket, {}});
+    CHECK(fixture.page(sites) == Page{{{"python", "", "", "", "42", "unknown"}, 40}});
 }
 
 TEST_CASE("a stack is forgotten when the last process that used it has ended") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(process("other", 43));
-    bench.allocations(from(7, 0x40, 1));
-    bench.allocations(from(7, 0x44, 1));  // two sites with one stack
-    bench.allocations(from(8, 0x40, 1));
-    bench.allocations(from(-1, 0x40, 1));
-    bench.allocations(of(43, bench_since, from(7, 0x40, 1)));
-    bench.allocations(exited(3'000));
-    bench.apply_all();
-    CHECK(bench.forgotten_stacks == std::vector{8});
-    bench.allocations(of(43, bench_since, exited(4'000)));
-    bench.apply_all();
-    CHECK(bench.forgotten_stacks == std::vector{8, 7});
-    bench.name_site(0, "answered too late");
-    CHECK(bench.page(sites).empty());
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(process("other", 43));
+    fixture.allocations(from(7, 0x40, 1));
+    fixture.allocations(from(7, 0x44, 1));  // two sites with one stack
+    fixture.allocations(from(8, 0x40, 1));
+    fixture.allocations(from(-1, 0x40, 1));
+    fixture.allocations(of(43, bench_since, from(7, 0x40, 1)));
+    fixture.allocations(exited(3'000));
+    fixture.apply_all();
+    CHECK(fixture.forgotten_stacks == std::vector{8});
+    fixture.allocations(of(43, bench_since, exited(4'000)));
+    fixture.apply_all();
+    CHECK(fixture.forgotten_stacks == std::vector{8, 7});
+    fixture.name_site(0, "answered too late");
+    CHECK(fixture.page(sites).empty());
 }
 
 TEST_CASE("an answer for a process that is gone changes nothing") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(from(7, 0x40, 1));
-    bench.allocations(exited(3'000));
-    bench.apply_all();
-    bench.aggregator->tidy(1s);
-    bench.name_site(0, "train");
-    CHECK(bench.page(sites).empty());
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(from(7, 0x40, 1));
+    fixture.allocations(exited(3'000));
+    fixture.apply_all();
+    fixture.aggregator->tidy(1s);
+    fixture.name_site(0, "train");
+    CHECK(fixture.page(sites).empty());
 }
 
 TEST_CASE("one process cannot have more call sites named than there is room for") {
-    Fixture bench({.budget = [](std::string_view) { return 1'000'000U; }, .sites = 1'000});
-    bench.allocations(process());
+    Fixture fixture({.budget = [](std::string_view) { return 1'000'000U; }, .sites = 1'000});
+    fixture.allocations(process());
     constexpr std::uint64_t many = 20'000;
     for (std::uint64_t i = 0; i < many; i++) {
-        bench.allocations(from(static_cast<std::int32_t>(i), i, 1));
+        fixture.allocations(from(static_cast<std::int32_t>(i), i, 1));
     }
-    bench.apply_all();
-    CHECK(bench.asked_sites.size() == 4'096);
-    for (std::size_t i = 0; i < bench.asked_sites.size(); i++) {
-        bench.name_site(i, "f" + std::to_string(i));
+    fixture.apply_all();
+    CHECK(fixture.asked_sites.size() == 4'096);
+    for (std::size_t i = 0; i < fixture.asked_sites.size(); i++) {
+        fixture.name_site(i, "f" + std::to_string(i));
     }
-    CHECK(bench.page(sites).size() == 1'000);
-    CHECK(bench.aggregator->allocations().at(0).sites.size() == many);
-    bench.allocations(exited(3'000));
-    bench.apply_all();
-    CHECK(bench.forgotten_stacks.size() == many);
+    CHECK(fixture.page(sites).size() == 1'000);
+    CHECK(fixture.aggregator->allocations().at(0).sites.size() == many);
+    fixture.allocations(exited(3'000));
+    fixture.apply_all();
+    CHECK(fixture.forgotten_stacks.size() == many);
 }

@@ -14,21 +14,21 @@ using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
 
 TEST_CASE("the overview has what each process holds, and where, as the metrics have it") {
-    Fixture bench;
-    CHECK(bench.aggregator->overview().process_count == 0);
-    bench.allocations(process());
-    bench.allocations(process("other", 43));
-    bench.allocations(process("idle", 44));
-    bench.allocations(from(1, 0x40, 40));
-    bench.allocations(from(2, 0x40, 30));
-    bench.allocations(from(3, 0x40, 25));
-    bench.allocations(from(4, 0x40, 5));
-    bench.allocations(of(43, bench_since, from(1, 0x40, 300)));
-    bench.apply_all();
-    bench.name_site(0, "a");
-    bench.name_site(1, "b");
-    bench.name_site(2, "b");  // another stack with the same label; the fourth is not named yet
-    const MemoryOverview memory = bench.aggregator->overview();
+    Fixture fixture;
+    CHECK(fixture.aggregator->overview().process_count == 0);
+    fixture.allocations(process());
+    fixture.allocations(process("other", 43));
+    fixture.allocations(process("idle", 44));
+    fixture.allocations(from(1, 0x40, 40));
+    fixture.allocations(from(2, 0x40, 30));
+    fixture.allocations(from(3, 0x40, 25));
+    fixture.allocations(from(4, 0x40, 5));
+    fixture.allocations(of(43, bench_since, from(1, 0x40, 300)));
+    fixture.apply_all();
+    fixture.name_site(0, "a");
+    fixture.name_site(1, "b");
+    fixture.name_site(2, "b");  // another stack with the same label; the fourth is not named yet
+    const MemoryOverview memory = fixture.aggregator->overview();
     CHECK(memory.process_count == 3);
     CHECK(memory.outstanding == Amount{400, 5});
     REQUIRE(memory.processes.size() == 3);
@@ -41,10 +41,10 @@ TEST_CASE("the overview has what each process holds, and where, as the metrics h
     CHECK(memory.processes[2].outstanding == Amount{});
     for (const ProcessOverview &one : memory.processes) {
         // The same as the label of the metric, also of a process that holds nothing.
-        CHECK(bench.sum("cuda_memory_outstanding_bytes", {std::to_string(one.pid)}) ==
+        CHECK(fixture.sum("cuda_memory_outstanding_bytes", {std::to_string(one.pid)}) ==
               one.outstanding.bytes);
         REQUIRE(one.gpus.size() == 1);
-        CHECK(bench.sum("cuda_memory_outstanding_bytes",
+        CHECK(fixture.sum("cuda_memory_outstanding_bytes",
                         {std::to_string(one.pid), one.gpus.front()}) == one.outstanding.bytes);
     }
     CHECK(memory.is_complete);
@@ -63,25 +63,25 @@ TEST_CASE("the overview has what each process holds, and where, as the metrics h
 }
 
 TEST_CASE("memory on several GPUs names each of them once") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(allocation(0x1000, 1, 2'000, MEMORY_device, 0));
-    bench.allocations(allocation(0x2000, 1, 2'000, MEMORY_managed, 0));
-    bench.allocations(allocation(0x3000, 1, 2'000, MEMORY_device, 1));
-    bench.apply_all();
-    CHECK(bench.aggregator->overview().processes.at(0).gpus == std::vector<std::string>{"4", "5"});
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(allocation(0x1000, 1, 2'000, MEMORY_device, 0));
+    fixture.allocations(allocation(0x2000, 1, 2'000, MEMORY_managed, 0));
+    fixture.allocations(allocation(0x3000, 1, 2'000, MEMORY_device, 1));
+    fixture.apply_all();
+    CHECK(fixture.aggregator->overview().processes.at(0).gpus == std::vector<std::string>{"4", "5"});
 }
 
 TEST_CASE("the overview counts launches and errors of each process, and those for lack of memory") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(process("other", 43));
-    bench.calls(launch(0x10, 1));
-    bench.calls(launch(0x20, 2));
-    bench.allocations(failed("cudaMalloc", 2));
-    bench.calls(failed("cudaMemcpy", 1));
-    bench.apply_all();
-    const MemoryOverview memory = bench.aggregator->overview();
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(process("other", 43));
+    fixture.calls(launch(0x10, 1));
+    fixture.calls(launch(0x20, 2));
+    fixture.allocations(failed("cudaMalloc", 2));
+    fixture.calls(failed("cudaMemcpy", 1));
+    fixture.apply_all();
+    const MemoryOverview memory = fixture.aggregator->overview();
     REQUIRE(memory.processes.size() == 2);
     const CallCounts &calls = memory.processes[0].calls;
     CHECK(memory.processes[0].pid == 42);
@@ -90,7 +90,7 @@ TEST_CASE("the overview counts launches and errors of each process, and those fo
     CHECK(calls.errors == 2);
     CHECK(calls.out_of_memory == 1);
     CHECK(memory.processes[1].calls.errors == 0);
-    const auto samples = bench.aggregator->samples(1);
+    const auto samples = fixture.aggregator->samples(1);
     REQUIRE(samples.size() == 1);
     CHECK(samples[0].key == ProcessKey{42, bench_since});
     CHECK(samples[0].launches == 2);
@@ -100,16 +100,16 @@ TEST_CASE("the overview has each GPU of the node, and who holds the most on it")
     const std::vector<discovery::Gpu> node = {
         {.index = 4, .uuid = "", .pci_bus_id = "", .name = "NVIDIA H100"},
         {.index = 10, .uuid = "", .pci_bus_id = "", .name = "NVIDIA L4"}};
-    Fixture bench({.gpus = node});
+    Fixture fixture({.gpus = node});
     for (std::uint32_t pid = 1; pid <= max_overview_holders + 2; pid++) {
-        bench.allocations(process("holder", pid));
-        bench.allocations(of(pid, bench_since, allocation(0x1000, pid, 2'000)));
-        bench.allocations(
+        fixture.allocations(process("holder", pid));
+        fixture.allocations(of(pid, bench_since, allocation(0x1000, pid, 2'000)));
+        fixture.allocations(
             of(pid, bench_since, allocation(0x2000, 1'000, 2'000, MEMORY_pinned_host)));
     }
-    bench.allocations(of(1, bench_since, allocation(0x3000, 7, 2'000, MEMORY_device, 1)));
-    bench.apply_all();
-    const auto gpus = bench.aggregator->overview().gpus;
+    fixture.allocations(of(1, bench_since, allocation(0x3000, 7, 2'000, MEMORY_device, 1)));
+    fixture.apply_all();
+    const auto gpus = fixture.aggregator->overview().gpus;
     REQUIRE(gpus.size() == 3);
     CHECK(gpus[0].gpu == "4");
     CHECK(gpus[0].name == "NVIDIA H100");
@@ -126,13 +126,13 @@ TEST_CASE("the overview has each GPU of the node, and who holds the most on it")
 }
 
 TEST_CASE("a process that has ended is in the overview no more") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(from(1, 0x40, 40));
-    bench.apply_all();
-    bench.allocations(exited(3'000));
-    bench.apply_all();
-    const MemoryOverview memory = bench.aggregator->overview();
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(from(1, 0x40, 40));
+    fixture.apply_all();
+    fixture.allocations(exited(3'000));
+    fixture.apply_all();
+    const MemoryOverview memory = fixture.aggregator->overview();
     CHECK(memory.process_count == 0);
     CHECK(memory.processes.empty());
     CHECK(memory.sites.empty());
@@ -141,21 +141,21 @@ TEST_CASE("a process that has ended is in the overview no more") {
 
 TEST_CASE(
     "of 10,000 processes the overview has the few that hold the most, and how many there are") {
-    Fixture bench;
+    Fixture fixture;
     std::uint64_t sum = 0;
     for (std::uint32_t pid = 1; pid <= 10'000; pid++) {
-        bench.allocations(process("worker", pid));
+        fixture.allocations(process("worker", pid));
         // The largest are in the middle, not where a walk begins or ends.
         const std::uint64_t bytes = pid <= 5'000 ? 10'000 + pid : 15'001 - pid;
-        bench.allocations(of(pid, bench_since, from(1, 0x40, bytes)));
-        bench.allocations(of(pid, bench_since, from(2, 0x40, 1)));
+        fixture.allocations(of(pid, bench_since, from(1, 0x40, bytes)));
+        fixture.allocations(of(pid, bench_since, from(2, 0x40, 1)));
         sum += bytes + 1;
     }
-    bench.apply_all();
-    for (std::size_t i = 0; i < bench.asked_sites.size(); i++) {
-        bench.name_site(i, bench.asked_sites[i].site.stack == 1 ? "big" : "small");
+    fixture.apply_all();
+    for (std::size_t i = 0; i < fixture.asked_sites.size(); i++) {
+        fixture.name_site(i, fixture.asked_sites[i].site.stack == 1 ? "big" : "small");
     }
-    const MemoryOverview memory = bench.aggregator->overview();
+    const MemoryOverview memory = fixture.aggregator->overview();
     CHECK(memory.process_count == 10'000);
     CHECK(memory.site_count == 20'000);
     CHECK(memory.outstanding == Amount{sum, 20'000});
@@ -173,20 +173,20 @@ TEST_CASE(
 }
 
 TEST_CASE("a process whose calls may have been missed holds what is known, at least") {
-    Fixture bench;
-    bench.allocations(process());
-    bench.allocations(process("other", 43));
-    bench.apply_all();
-    CHECK(bench.sum("process_info", {"42", "true"}) == 1);
-    bench.complete = false;
-    bench.aggregator->look_for_missed_calls();
-    CHECK(bench.sum("process_info", {"42", "false"}) == 1);
-    CHECK(bench.sum("process_info", {"true"}) == 0);
-    const MemoryOverview memory = bench.aggregator->overview();
+    Fixture fixture;
+    fixture.allocations(process());
+    fixture.allocations(process("other", 43));
+    fixture.apply_all();
+    CHECK(fixture.sum("process_info", {"42", "true"}) == 1);
+    fixture.complete = false;
+    fixture.aggregator->look_for_missed_calls();
+    CHECK(fixture.sum("process_info", {"42", "false"}) == 1);
+    CHECK(fixture.sum("process_info", {"true"}) == 0);
+    const MemoryOverview memory = fixture.aggregator->overview();
     CHECK_FALSE(memory.is_complete);
     CHECK_FALSE(memory.processes.at(0).is_complete);
-    CHECK_FALSE(bench.aggregator->allocations().at(0).is_complete);
-    bench.complete = true;
-    bench.aggregator->look_for_missed_calls();
-    CHECK(bench.aggregator->overview().is_complete);
+    CHECK_FALSE(fixture.aggregator->allocations().at(0).is_complete);
+    fixture.complete = true;
+    fixture.aggregator->look_for_missed_calls();
+    CHECK(fixture.aggregator->overview().is_complete);
 }

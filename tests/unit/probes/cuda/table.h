@@ -31,14 +31,14 @@ struct Table : LiveTable {
     }
 };
 
-inline void agree(Fixture &bench, const Table &table) {
-    bench.aggregator->watch_ends();
-    bench.apply_all();
-    bench.aggregator->reconcile(table);
+inline void agree(Fixture &fixture, const Table &table) {
+    fixture.aggregator->watch_ends();
+    fixture.apply_all();
+    fixture.aggregator->reconcile(table);
 }
 
-inline std::uint64_t outstanding(const Fixture &bench) {
-    return bench.sum("cuda_memory_outstanding_bytes");
+inline std::uint64_t outstanding(const Fixture &fixture) {
+    return fixture.sum("cuda_memory_outstanding_bytes");
 }
 
 }  // namespace gpusnoop::probes

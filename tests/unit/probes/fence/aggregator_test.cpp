@@ -63,54 +63,54 @@ struct FenceFixture {
 }  // namespace
 
 TEST_CASE("events of fences are counted by driver, timeline and event, and timed") {
-    FenceFixture bench;
-    bench.start(7, "prog");
-    bench.happen(7, FENCE_init, "a");
-    bench.happen(7, FENCE_init, "a");
-    bench.happen(7, FENCE_signaled, "a", 5000);
-    bench.happen(7, FENCE_signaled, "a");
-    bench.happen(7, FENCE_wait_start, "b");
-    bench.happen(7, FENCE_wait_end, "b", 1000);
-    bench.happen(0, FENCE_destroy, "c");
-    CHECK(bench.sum("dma_fence_events_total", {"prog", "vgem", "a", "init"}) == 2);
-    CHECK(bench.sum("dma_fence_events_total", {"prog", "vgem", "a", "signaled"}) == 2);
-    CHECK(bench.sum("dma_fence_events_total", {"prog", "vgem", "b", "wait_start"}) == 1);
-    CHECK(bench.sum("dma_fence_events_total", {"prog", "vgem", "b", "wait_end"}) == 1);
-    CHECK(bench.sum("dma_fence_events_total", {"unknown", "vgem", "c", "destroy"}) == 1);
-    CHECK(bench.sum("dma_fence_wait_duration_seconds", {"prog", "vgem"}) == 1);
-    CHECK(bench.sum("dma_fence_signal_latency_seconds", {"prog", "vgem"}) == 1);
+    FenceFixture fixture;
+    fixture.start(7, "prog");
+    fixture.happen(7, FENCE_init, "a");
+    fixture.happen(7, FENCE_init, "a");
+    fixture.happen(7, FENCE_signaled, "a", 5000);
+    fixture.happen(7, FENCE_signaled, "a");
+    fixture.happen(7, FENCE_wait_start, "b");
+    fixture.happen(7, FENCE_wait_end, "b", 1000);
+    fixture.happen(0, FENCE_destroy, "c");
+    CHECK(fixture.sum("dma_fence_events_total", {"prog", "vgem", "a", "init"}) == 2);
+    CHECK(fixture.sum("dma_fence_events_total", {"prog", "vgem", "a", "signaled"}) == 2);
+    CHECK(fixture.sum("dma_fence_events_total", {"prog", "vgem", "b", "wait_start"}) == 1);
+    CHECK(fixture.sum("dma_fence_events_total", {"prog", "vgem", "b", "wait_end"}) == 1);
+    CHECK(fixture.sum("dma_fence_events_total", {"unknown", "vgem", "c", "destroy"}) == 1);
+    CHECK(fixture.sum("dma_fence_wait_duration_seconds", {"prog", "vgem"}) == 1);
+    CHECK(fixture.sum("dma_fence_signal_latency_seconds", {"prog", "vgem"}) == 1);
 }
 
 TEST_CASE("a timeline for each fence costs no more series than the budget, and no count") {
-    FenceFixture bench;
-    bench.start(7, "prog");
+    FenceFixture fixture;
+    fixture.start(7, "prog");
     for (int i = 0; i < 100; i++) {
-        bench.happen(7, FENCE_emit, "timeline " + std::to_string(i));
+        fixture.happen(7, FENCE_emit, "timeline " + std::to_string(i));
     }
-    CHECK(bench.sum("dma_fence_events_total", {}) == 100);
-    CHECK(bench.sum("dma_fence_events_total", {"other", "emit"}) == 90);
-    CHECK(bench.aggregator.families().folded().at("gpusnoop_dma_fence_events_total") == 90);
-    bench.happen(7, FENCE_emit, "\xff\xfe" + std::string(70, 'x'));
-    CHECK(bench.sum("dma_fence_events_total", {}) == 101);
+    CHECK(fixture.sum("dma_fence_events_total", {}) == 100);
+    CHECK(fixture.sum("dma_fence_events_total", {"other", "emit"}) == 90);
+    CHECK(fixture.aggregator.families().folded().at("gpusnoop_dma_fence_events_total") == 90);
+    fixture.happen(7, FENCE_emit, "\xff\xfe" + std::string(70, 'x'));
+    CHECK(fixture.sum("dma_fence_events_total", {}) == 101);
     fence_record wrong{};
     wrong.head.type = FENCE_RECORD + FENCE_EVENT_COUNT;
-    CHECK(!bench.aggregator.on_record(fence_bytes_of(wrong)));
-    CHECK(!bench.aggregator.on_record({}));
+    CHECK(!fixture.aggregator.on_record(fence_bytes_of(wrong)));
+    CHECK(!fixture.aggregator.on_record({}));
 }
 
 TEST_CASE("a process is known a while behind its end, when its files are closed") {
-    FenceFixture bench;
-    bench.start(7, "prog");
-    bench.happen(7, FENCE_init, "a");
-    CHECK(bench.aggregator.on_record(
+    FenceFixture fixture;
+    fixture.start(7, "prog");
+    fixture.happen(7, FENCE_init, "a");
+    CHECK(fixture.aggregator.on_record(
         fence_bytes_of(traced_end_record{{1, 1, 7, PROCESS_ENDED}, 0, 0})));
-    (void)bench.aggregator.processes().tidy(seconds(5));
-    bench.happen(7, FENCE_destroy, "a");
-    CHECK(bench.sum("dma_fence_events_total", {"prog", "a", "destroy"}) == 1);
-    (void)bench.aggregator.processes().tidy(seconds(11));
-    CHECK(bench.sum("dma_fence_events_total", {"prog"}) == 2);
-    (void)bench.aggregator.processes().tidy(seconds(62));
-    CHECK(bench.sum("dma_fence_events_total", {}) == 0);
+    (void)fixture.aggregator.processes().tidy(seconds(5));
+    fixture.happen(7, FENCE_destroy, "a");
+    CHECK(fixture.sum("dma_fence_events_total", {"prog", "a", "destroy"}) == 1);
+    (void)fixture.aggregator.processes().tidy(seconds(11));
+    CHECK(fixture.sum("dma_fence_events_total", {"prog"}) == 2);
+    (void)fixture.aggregator.processes().tidy(seconds(62));
+    CHECK(fixture.sum("dma_fence_events_total", {}) == 0);
 }
 
 TEST_CASE("the fields of a tracepoint are read from its format") {

@@ -62,11 +62,11 @@ std::map<std::uint32_t, std::uint64_t> counts_of(const OpenCalls &open) {
 }  // namespace
 
 TEST_CASE("80,000 open calls of a process are counted, and a few thousand are described") {
-    OpenCallListFixture bench;
-    bench.add(1'000, 2'000, 40);
-    bench.list.add(record_of(7, 7, 1, 5));
-    CHECK(bench.described == max_listed_calls + 3 + 1);
-    const OpenCalls open = bench.list.take();
+    OpenCallListFixture fixture;
+    fixture.add(1'000, 2'000, 40);
+    fixture.list.add(record_of(7, 7, 1, 5));
+    CHECK(fixture.described == max_listed_calls + 3 + 1);
+    const OpenCalls open = fixture.list.take();
     CHECK(open.calls.size() == max_listed_calls + 1);
     CHECK(open.calls.back().pid == 7);
     CHECK(open.count() == 80'001);
@@ -84,16 +84,16 @@ TEST_CASE("80,000 open calls of a process are counted, and a few thousand are de
 }
 
 TEST_CASE("calls of many processes leave room in the list for those of the others") {
-    OpenCallListFixture bench;
+    OpenCallListFixture fixture;
     constexpr std::uint32_t processes = 100;
     for (std::uint32_t i = 0; i < processes; i++) {
-        bench.add(10'000 + i, 10, 200);
+        fixture.add(10'000 + i, 10, 200);
     }
-    bench.add(7, 3, 5);
-    const OpenCalls open = bench.list.take();
+    fixture.add(7, 3, 5);
+    const OpenCalls open = fixture.list.take();
     CHECK(open.calls.size() <=
           max_listed_calls_of_all + (processes + 1) * std::size_t{always_listed_calls});
-    CHECK(bench.described <= open.calls.size() + std::size_t{3} * processes);
+    CHECK(fixture.described <= open.calls.size() + std::size_t{3} * processes);
     CHECK(counts_of(open).size() == processes + 1);
     for (const auto &[pid, count] : counts_of(open)) {
         CHECK(count == (pid == 7 ? 15 : 2'000));

@@ -25,8 +25,8 @@ TEST_CASE("a result that may be an address of the process is not shown") {
           Case{ErrorKind::errno_value, ~std::uint64_t{1}, "0xfffffffe", true}}) {
         CAPTURE(static_cast<int>(errors), returned);
         SlowFixture s;
-        const auto f = s.bench.number("f", {.slow_threshold = 1'000ns, .errors = errors});
-        s.bench.tell(call(f, 2'000, returned));
+        const auto f = s.fixture.number("f", {.slow_threshold = 1'000ns, .errors = errors});
+        s.fixture.tell(call(f, 2'000, returned));
         const Json one = s.document()["slow_calls"][0];
         CHECK(one["result"] == shown);
         CHECK(one["error"].is_null() != fails);
@@ -37,11 +37,11 @@ TEST_CASE("a result that may be an address of the process is not shown") {
 
 TEST_CASE("each call can be told, with its arguments where they were sent") {
     SlowFixture s;
-    const auto f = s.bench.number("f", with_arguments);
-    const auto g = s.bench.number("g", {.entry_only = true});
-    s.bench.tell(call(f, 10));
-    s.bench.tell(with(call(f, 2'000, 5)));
-    s.bench.tell(entry(g));
+    const auto f = s.fixture.number("f", with_arguments);
+    const auto g = s.fixture.number("g", {.entry_only = true});
+    s.fixture.tell(call(f, 10));
+    s.fixture.tell(with(call(f, 2'000, 5)));
+    s.fixture.tell(entry(g));
     REQUIRE(s.all.size() == 3);
     Json plain = Json::parse(s.all[0]);
     CHECK(plain["event"] == "call");
@@ -63,14 +63,14 @@ TEST_CASE("each call can be told, with its arguments where they were sent") {
 
 TEST_CASE("a call that begins is told with the id that it has at its end, and counts then") {
     SlowFixture s;
-    const auto f = s.bench.number("f", with_arguments);
+    const auto f = s.fixture.number("f", with_arguments);
     auto begins = with(call(f, 0, 0, 2'000));
     begins.call.head.type = FUNC_RECORD_BEGIN;
-    s.bench.tell(begins);
-    CHECK(s.bench.sum("function_calls_total") == 0);
-    s.bench.tell(call(f, 500, 0, 2'500));
-    CHECK(s.bench.sum("function_calls_total") == 1);
-    CHECK(s.bench.aggregator->undecodable() == 0);
+    s.fixture.tell(begins);
+    CHECK(s.fixture.sum("function_calls_total") == 0);
+    s.fixture.tell(call(f, 500, 0, 2'500));
+    CHECK(s.fixture.sum("function_calls_total") == 1);
+    CHECK(s.fixture.aggregator->undecodable() == 0);
     REQUIRE(s.all.size() == 2);
     const Json entry = Json::parse(s.all[0]);
     CHECK(entry["event"] == "entry");
@@ -83,9 +83,9 @@ TEST_CASE("a call that begins is told with the id that it has at its end, and co
     // Too short, or of no function.
     auto broken = call(f);
     broken.head.type = FUNC_RECORD_BEGIN;
-    s.bench.tell(broken);
+    s.fixture.tell(broken);
     begins.call.function = 1'000;
-    s.bench.tell(begins);
-    CHECK(s.bench.aggregator->undecodable() == 2);
+    s.fixture.tell(begins);
+    CHECK(s.fixture.aggregator->undecodable() == 2);
     CHECK(s.all.size() == 2);
 }

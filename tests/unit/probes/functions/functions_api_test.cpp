@@ -24,13 +24,13 @@ const probes::FunctionOptions slow_after_1us = {.slow_threshold = 1'000ns,
 const FunctionsMoment since{100s, 10s};
 const FunctionsMoment then{400s, 310s};
 
-ApiPage functions_document_of(const FunctionsFixture &bench,
+ApiPage functions_document_of(const FunctionsFixture &fixture,
                               std::chrono::nanoseconds now = then.monotonic) {
-    return functions_page(bench.aggregator->snapshot(now), since, {400s, now});
+    return functions_page(fixture.aggregator->snapshot(now), since, {400s, now});
 }
 
-json parsed(const FunctionsFixture &bench, const QueryParameters &query = {}) {
-    return json::parse(functions_document_of(bench).write(query).value().text);
+json parsed(const FunctionsFixture &fixture, const QueryParameters &query = {}) {
+    return json::parse(functions_document_of(fixture).write(query).value().text);
 }
 
 std::vector<std::string> functions_api_names(const json &document) {
@@ -42,36 +42,36 @@ std::vector<std::string> functions_api_names(const json &document) {
 }
 
 std::string functions_api_error_of(const QueryParameters &query) {
-    const FunctionsFixture bench;
-    const auto written = functions_document_of(bench).write(query);
+    const FunctionsFixture fixture;
+    const auto written = functions_document_of(fixture).write(query);
     return written ? "" : written.error().message;
 }
 
 // Three functions, each of which is first in an order of its own.
-void call_three(FunctionsFixture &bench) {
-    const auto often = bench.number("often", slow_after_1us);
-    const auto slow = bench.number("slow", slow_after_1us);
-    const auto fails = bench.number("fails", slow_after_1us);
+void call_three(FunctionsFixture &fixture) {
+    const auto often = fixture.number("often", slow_after_1us);
+    const auto slow = fixture.number("slow", slow_after_1us);
+    const auto fails = fixture.number("fails", slow_after_1us);
     for (int i = 0; i < 5; i++) {
-        bench.tell(call(often, 10, 0, 290 * second_ns));
+        fixture.tell(call(often, 10, 0, 290 * second_ns));
     }
-    bench.tell(call(slow, 9'000, 0, 290 * second_ns));
-    bench.tell(call(slow, 9'000, 0, 290 * second_ns));
-    bench.tell(call(fails, 500, 1, 290 * second_ns));
+    fixture.tell(call(slow, 9'000, 0, 290 * second_ns));
+    fixture.tell(call(slow, 9'000, 0, 290 * second_ns));
+    fixture.tell(call(fails, 500, 1, 290 * second_ns));
 }
 
 }  // namespace
 
 TEST_CASE("functions as JSON") {
-    FunctionsFixture bench;
-    const auto f = bench.number("f", slow_after_1us);
-    const auto begun = bench.number("begun", {.entry_only = true}, "liba.so");
-    bench.tell(process());
-    bench.tell(call(f, 300, 0, 290 * second_ns));  // in the minute before
-    bench.tell(call(f, 3'000, 5, 290 * second_ns));
-    bench.tell(call(f, 100'000, 0, 305 * second_ns));  // in this one
-    bench.tell(entry(begun));
-    const auto written = functions_document_of(bench).write({}).value();
+    FunctionsFixture fixture;
+    const auto f = fixture.number("f", slow_after_1us);
+    const auto begun = fixture.number("begun", {.entry_only = true}, "liba.so");
+    fixture.tell(process());
+    fixture.tell(call(f, 300, 0, 290 * second_ns));  // in the minute before
+    fixture.tell(call(f, 3'000, 5, 290 * second_ns));
+    fixture.tell(call(f, 100'000, 0, 305 * second_ns));  // in this one
+    fixture.tell(entry(begun));
+    const auto written = functions_document_of(fixture).write({}).value();
     CHECK(written.content_type == "application/json");
     const std::string bounds = json(call_bounds_in_seconds()).dump();
     CHECK(written.text ==
@@ -90,48 +90,48 @@ TEST_CASE("functions as JSON") {
 }
 
 TEST_CASE("functions are summed over processes, and those that have ended stay in the sum") {
-    FunctionsFixture bench;
-    const auto f = bench.number("f", slow_after_1us);
-    const auto other_group = bench.number("f", {}, "libx.so.1", "other");
-    bench.tell(call(f, 300));
-    bench.tell(of(43, 5, call(f, 2'000, 1)));
-    bench.tell(of(44, 6, call(other_group, 7'000)));
-    const json before = parsed(bench);
+    FunctionsFixture fixture;
+    const auto f = fixture.number("f", slow_after_1us);
+    const auto other_group = fixture.number("f", {}, "libx.so.1", "other");
+    fixture.tell(call(f, 300));
+    fixture.tell(of(43, 5, call(f, 2'000, 1)));
+    fixture.tell(of(44, 6, call(other_group, 7'000)));
+    const json before = parsed(fixture);
     REQUIRE(before["functions"].size() == 1);
     CHECK(before["functions"][0]["calls"] == 3);
     CHECK(before["functions"][0]["errors"] == 1);
     CHECK(before["processes"] == 3);
-    bench.tell(of(43, 5, exit_at(3'000)));
-    CHECK(parsed(bench)["functions"] == before["functions"]);
-    CHECK(parsed(bench)["processes"] == 2);
-    bench.aggregator->tidy(1h);
-    CHECK(parsed(bench)["functions"] == before["functions"]);
-    bench.tell(of(42, bench_since, exit_at(3'000)));
-    bench.tell(of(44, 6, exit_at(3'000)));
-    bench.aggregator->tidy(2h);
-    bench.aggregator->tidy(3h);  // long after the families have forgotten them
-    CHECK(bench.page("function_calls_total").empty());
-    CHECK(parsed(bench)["functions"] == before["functions"]);
-    CHECK(parsed(bench)["processes"] == 0);
+    fixture.tell(of(43, 5, exit_at(3'000)));
+    CHECK(parsed(fixture)["functions"] == before["functions"]);
+    CHECK(parsed(fixture)["processes"] == 2);
+    fixture.aggregator->tidy(1h);
+    CHECK(parsed(fixture)["functions"] == before["functions"]);
+    fixture.tell(of(42, bench_since, exit_at(3'000)));
+    fixture.tell(of(44, 6, exit_at(3'000)));
+    fixture.aggregator->tidy(2h);
+    fixture.aggregator->tidy(3h);  // long after the families have forgotten them
+    CHECK(fixture.page("function_calls_total").empty());
+    CHECK(parsed(fixture)["functions"] == before["functions"]);
+    CHECK(parsed(fixture)["processes"] == 0);
 }
 
 TEST_CASE("functions past a family's budget are not folded") {
-    FunctionsFixture bench(1);
+    FunctionsFixture fixture(1);
     for (const char *name : {"a", "b", "c"}) {
-        bench.tell(call(bench.number(name)));
+        fixture.tell(call(fixture.number(name)));
     }
-    CHECK(functions_api_names(parsed(bench)) == std::vector<std::string>{"a", "b", "c"});
+    CHECK(functions_api_names(parsed(fixture)) == std::vector<std::string>{"a", "b", "c"});
 }
 
 TEST_CASE("functions by process are of those that run") {
-    FunctionsFixture bench;
-    const auto f = bench.number("f", slow_after_1us);
-    bench.tell(process("python"));
-    bench.tell(call(f, 300));
-    bench.tell(of(43, 5, process("other")));
-    bench.tell(of(43, 5, call(f, 2'000, 1)));
-    bench.tell(of(43, 5, call(f, 2'000, 1)));
-    const json both = parsed(bench, {{"by", "process"}})["functions"];
+    FunctionsFixture fixture;
+    const auto f = fixture.number("f", slow_after_1us);
+    fixture.tell(process("python"));
+    fixture.tell(call(f, 300));
+    fixture.tell(of(43, 5, process("other")));
+    fixture.tell(of(43, 5, call(f, 2'000, 1)));
+    fixture.tell(of(43, 5, call(f, 2'000, 1)));
+    const json both = parsed(fixture, {{"by", "process"}})["functions"];
     REQUIRE(both.size() == 2);
     CHECK(both[0]["pid"] == 43);
     CHECK(both[0]["comm"] == "other");
@@ -143,37 +143,37 @@ TEST_CASE("functions by process are of those that run") {
     CHECK(both[0]["errors"] == 2);
     CHECK(both[1]["pid"] == 42);
     CHECK(both[1]["errors"] == 0);
-    bench.tell(of(43, 5, exit_at(3'000)));
-    CHECK(parsed(bench, {{"by", "process"}})["functions"].size() == 1);
-    CHECK(parsed(bench, {{"by", "process"}, {"pid", "42"}})["functions"].size() == 1);
-    CHECK(parsed(bench, {{"by", "process"}, {"pid", "43"}})["functions"].empty());
-    CHECK(parsed(bench, {{"by", "function"}})["functions"][0]["calls"] == 3);
+    fixture.tell(of(43, 5, exit_at(3'000)));
+    CHECK(parsed(fixture, {{"by", "process"}})["functions"].size() == 1);
+    CHECK(parsed(fixture, {{"by", "process"}, {"pid", "42"}})["functions"].size() == 1);
+    CHECK(parsed(fixture, {{"by", "process"}, {"pid", "43"}})["functions"].empty());
+    CHECK(parsed(fixture, {{"by", "function"}})["functions"][0]["calls"] == 3);
 }
 
 TEST_CASE("functions in the order that is asked for, as many as are asked for") {
-    FunctionsFixture bench;
-    call_three(bench);
-    CHECK(functions_api_names(parsed(bench)).front() == "often");
-    CHECK(functions_api_names(parsed(bench, {{"sort", "calls"}})).front() == "often");
-    CHECK(functions_api_names(parsed(bench, {{"sort", "seconds"}})).front() == "slow");
-    CHECK(functions_api_names(parsed(bench, {{"sort", "slow"}})).front() == "slow");
-    CHECK(functions_api_names(parsed(bench, {{"sort", "errors"}})).front() == "fails");
-    CHECK(functions_api_names(parsed(bench, {{"sort", "max"}})) ==
+    FunctionsFixture fixture;
+    call_three(fixture);
+    CHECK(functions_api_names(parsed(fixture)).front() == "often");
+    CHECK(functions_api_names(parsed(fixture, {{"sort", "calls"}})).front() == "often");
+    CHECK(functions_api_names(parsed(fixture, {{"sort", "seconds"}})).front() == "slow");
+    CHECK(functions_api_names(parsed(fixture, {{"sort", "slow"}})).front() == "slow");
+    CHECK(functions_api_names(parsed(fixture, {{"sort", "errors"}})).front() == "fails");
+    CHECK(functions_api_names(parsed(fixture, {{"sort", "max"}})) ==
           std::vector<std::string>{"slow", "fails", "often"});
     // Of the same rank, by name.
-    CHECK(functions_api_names(parsed(bench, {{"sort", "slow"}})) ==
+    CHECK(functions_api_names(parsed(fixture, {{"sort", "slow"}})) ==
           std::vector<std::string>{"slow", "fails", "often"});
-    const json two = parsed(bench, {{"limit", "2"}, {"sort", "max"}});
+    const json two = parsed(fixture, {{"limit", "2"}, {"sort", "max"}});
     CHECK(functions_api_names(two) == std::vector<std::string>{"slow", "fails"});
     CHECK(two["left_out"] == 1);
     CHECK(two["truncated"] == true);
-    CHECK(parsed(bench, {{"limit", "0"}})["left_out"] == 3);
-    CHECK(functions_api_names(parsed(bench, {{"function", "*e*"}})) ==
+    CHECK(parsed(fixture, {{"limit", "0"}})["left_out"] == 3);
+    CHECK(functions_api_names(parsed(fixture, {{"function", "*e*"}})) ==
           std::vector<std::string>{"often"});
-    CHECK(functions_api_names(parsed(bench, {{"function", "slow"}})) ==
+    CHECK(functions_api_names(parsed(fixture, {{"function", "slow"}})) ==
           std::vector<std::string>{"slow"});
-    CHECK(parsed(bench, {{"library", "*.so.9"}})["functions"].empty());
-    const json none = parsed(bench, {{"function", "nothing*"}});
+    CHECK(parsed(fixture, {{"library", "*.so.9"}})["functions"].empty());
+    const json none = parsed(fixture, {{"function", "nothing*"}});
     CHECK(none["functions"].empty());
     CHECK(none["left_out"] == 0);
 }
@@ -209,12 +209,12 @@ TEST_CASE("a wrong parameter of functions is told in a sentence") {
 }
 
 TEST_CASE("functions that do not fit are left out and counted", "[bulk]") {
-    FunctionsFixture bench;
+    FunctionsFixture fixture;
     constexpr int functions = 60'000;
     for (int i = 0; i < functions; i++) {
-        bench.tell(call(bench.number("f" + std::to_string(i) + std::string(100, '"'))));
+        fixture.tell(call(fixture.number("f" + std::to_string(i) + std::string(100, '"'))));
     }
-    const auto written = functions_document_of(bench).write({}).value();
+    const auto written = functions_document_of(fixture).write({}).value();
     CHECK(written.text.size() <= max_list_page_bytes);
     const json document = json::parse(written.text);
     const std::size_t shown = document["functions"].size();
@@ -224,17 +224,17 @@ TEST_CASE("functions that do not fit are left out and counted", "[bulk]") {
 }
 
 TEST_CASE("the extremes of processes are those of the function, minute by minute") {
-    FunctionsFixture bench;
-    const auto f = bench.number("f");
-    bench.tell(call(f, 700, 0, 60 * second_ns));
-    bench.tell(of(43, 5, call(f, 20, 0, 61 * second_ns)));
-    bench.tell(of(44, 5, call(f, 9'000, 0, 119 * second_ns)));
-    bench.tell(of(44, 5, call(f, 1, 0, 120 * second_ns)));  // of the next minute
-    bench.tell(of(43, 5, exit_at(119 * second_ns)));
-    bench.aggregator->tidy(119s);
+    FunctionsFixture fixture;
+    const auto f = fixture.number("f");
+    fixture.tell(call(f, 700, 0, 60 * second_ns));
+    fixture.tell(of(43, 5, call(f, 20, 0, 61 * second_ns)));
+    fixture.tell(of(44, 5, call(f, 9'000, 0, 119 * second_ns)));
+    fixture.tell(of(44, 5, call(f, 1, 0, 120 * second_ns)));  // of the next minute
+    fixture.tell(of(43, 5, exit_at(119 * second_ns)));
+    fixture.aggregator->tidy(119s);
     const auto row = [&](std::chrono::nanoseconds now) {
         return json::parse(
-            functions_document_of(bench, now).write({}).value().text)["functions"][0];
+            functions_document_of(fixture, now).write({}).value().text)["functions"][0];
     };
     CHECK(row(125s)["min_seconds"] == 20e-9);
     CHECK(row(125s)["max_seconds"] == 9e-6);

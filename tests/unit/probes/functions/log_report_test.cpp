@@ -77,20 +77,20 @@ TEST_CASE("a report is due after its interval, and never without one") {
 }
 
 TEST_CASE("a report has what was done since the one before, the most first") {
-    FunctionsFixture bench;
-    const auto often = bench.number("often", logged_after_1ms);
-    const auto slow = bench.number("slow", logged_after_1ms);
-    const auto begun = bench.number("begun", {.entry_only = true});
+    FunctionsFixture fixture;
+    const auto often = fixture.number("often", logged_after_1ms);
+    const auto slow = fixture.number("slow", logged_after_1ms);
+    const auto begun = fixture.number("begun", {.entry_only = true});
     LogReport report({.interval = 10s, .rows = 2}, 0s);
     for (int i = 0; i < 30; i++) {
-        bench.tell(call(often, 1'000, i < 5 ? 7 : 0));
+        fixture.tell(call(often, 1'000, i < 5 ? 7 : 0));
     }
-    bench.tell(call(slow, 2'000'000));
-    bench.tell(call(slow, 4'000'000));
+    fixture.tell(call(slow, 2'000'000));
+    fixture.tell(call(slow, 4'000'000));
     for (int i = 0; i < 3; i++) {
-        bench.tell(entry(begun));
+        fixture.tell(entry(begun));
     }
-    const auto first = report.make(bench.aggregator->snapshot(10s));
+    const auto first = report.make(fixture.aggregator->snapshot(10s));
     REQUIRE(first);
     CHECK(first->seconds == 10);
     CHECK(first->functions == 3);
@@ -105,12 +105,12 @@ TEST_CASE("a report has what was done since the one before, the most first") {
     CHECK_THAT(first->slowest[0].rates.max.value(), WithinRel(0.004, 1e-9));
 
     // Nothing happened, but that a process ended.
-    bench.tell(exit_at(3'000));
-    bench.aggregator->tidy(11s);
-    CHECK_FALSE(report.make(bench.aggregator->snapshot(20s)));
+    fixture.tell(exit_at(3'000));
+    fixture.aggregator->tidy(11s);
+    CHECK_FALSE(report.make(fixture.aggregator->snapshot(20s)));
 
-    bench.tell(of(43, 5, call(slow, 50'000)));
-    const auto third = report.make(bench.aggregator->snapshot(30s));
+    fixture.tell(of(43, 5, call(slow, 50'000)));
+    const auto third = report.make(fixture.aggregator->snapshot(30s));
     REQUIRE(third);
     CHECK(log_report_names(third->busiest) == std::vector<std::string>{"slow"});
     CHECK(third->busiest[0].calls == 1);
@@ -119,15 +119,15 @@ TEST_CASE("a report has what was done since the one before, the most first") {
 }
 
 TEST_CASE("a report is a record for each row, in both formats of the log") {
-    FunctionsFixture bench;
-    const auto f = bench.number("f \"\x1b[31m\xC2\x9B", logged_after_1ms);
-    const auto begun = bench.number("begun", {.entry_only = true});
+    FunctionsFixture fixture;
+    const auto f = fixture.number("f \"\x1b[31m\xC2\x9B", logged_after_1ms);
+    const auto begun = fixture.number("begun", {.entry_only = true});
     for (int i = 0; i < 3; i++) {
-        bench.tell(call(f, 1'234'567, 1));
+        fixture.tell(call(f, 1'234'567, 1));
     }
-    bench.tell(entry(begun));
+    fixture.tell(entry(begun));
     LogReport report({.interval = 10s}, 0s);
-    const auto rows = report.make(bench.aggregator->snapshot(9s)).value();
+    const auto rows = report.make(fixture.aggregator->snapshot(9s)).value();
     const auto lines = logged(rows, log::Format::logfmt);
     REQUIRE(lines.size() == 4);
     CHECK_THAT(lines[0], ContainsSubstring("level=INFO msg=\"functions since the last report\" "

@@ -29,10 +29,10 @@ using CallArguments = std::vector<std::pair<std::uint8_t, std::uint64_t>>;
 }  // namespace
 
 TEST_CASE("a call in flight has the names of its function and its process") {
-    FunctionsFixture bench;
-    bench.tell(process("python"));
-    const auto number = bench.number("f", {.arguments = {3, 1}});
-    const auto call = bench.aggregator->open_call(open_record(number | FUNC_EXITS));
+    FunctionsFixture fixture;
+    fixture.tell(process("python"));
+    const auto number = fixture.number("f", {.arguments = {3, 1}});
+    const auto call = fixture.aggregator->open_call(open_record(number | FUNC_EXITS));
     REQUIRE(call);
     CHECK(call->function == "f");
     CHECK(call->library == "libx.so.1");
@@ -47,46 +47,46 @@ TEST_CASE("a call in flight has the names of its function and its process") {
     CHECK(call->arguments == CallArguments{{3, 0x30}, {1, 0x10}});
     CHECK(call->gpu.empty());
     CHECK_FALSE(call->nccl);
-    CHECK_FALSE(bench.aggregator->open_call(open_record(number + 1)));
+    CHECK_FALSE(fixture.aggregator->open_call(open_record(number + 1)));
 }
 
 TEST_CASE("a seventh argument is shown only where it was read") {
-    FunctionsFixture bench;
-    const auto number = bench.number("f", {.arguments = {7}});
-    CHECK(bench.aggregator->open_call(open_record(number))->arguments.empty());
-    CHECK(bench.aggregator->open_call(open_record(number | FUNC_SEVENTH))->arguments ==
+    FunctionsFixture fixture;
+    const auto number = fixture.number("f", {.arguments = {7}});
+    CHECK(fixture.aggregator->open_call(open_record(number))->arguments.empty());
+    CHECK(fixture.aggregator->open_call(open_record(number | FUNC_SEVENTH))->arguments ==
           CallArguments{{7, 0x70}});
 }
 
 TEST_CASE("a call that never returned is reported once, and is no call that ended") {
-    FunctionsFixture bench;
-    bench.tell(process("python"));
+    FunctionsFixture fixture;
+    fixture.tell(process("python"));
     func_unreturned_record record{};
     record.head = head(FUNC_RECORD_UNRETURNED, 9'000);
-    record.unreturned.call = open_record(bench.number("f")).call;
+    record.unreturned.call = open_record(fixture.number("f")).call;
     record.unreturned.signal = 9;
-    bench.tell(record);
-    const auto unreturned = bench.aggregator->take_unreturned();
+    fixture.tell(record);
+    const auto unreturned = fixture.aggregator->take_unreturned();
     REQUIRE(unreturned.size() == 1);
     CHECK(unreturned[0].function == "f");
     CHECK(unreturned[0].comm == "python");
     CHECK(unreturned[0].ended_ns == 9'000);
     CHECK(unreturned[0].signal == 9);
-    CHECK(bench.aggregator->take_unreturned().empty());
-    CHECK(bench.page("function_calls_total").empty());
-    CHECK(bench.aggregator->undecodable() == 0);
+    CHECK(fixture.aggregator->take_unreturned().empty());
+    CHECK(fixture.page("function_calls_total").empty());
+    CHECK(fixture.aggregator->undecodable() == 0);
 
     SECTION("and one of a function that nobody knows is undecodable") {
         record.unreturned.call.cookie = 77;
-        bench.tell(record);
-        CHECK(bench.aggregator->take_unreturned().empty());
-        CHECK(bench.aggregator->undecodable() == 1);
+        fixture.tell(record);
+        CHECK(fixture.aggregator->take_unreturned().empty());
+        CHECK(fixture.aggregator->undecodable() == 1);
     }
     SECTION("and a flood of them has its limit") {
         for (int i = 0; i < 5'000; i++) {
-            bench.tell(record);
+            fixture.tell(record);
         }
-        CHECK(bench.aggregator->take_unreturned().size() == 1'000);
+        CHECK(fixture.aggregator->take_unreturned().size() == 1'000);
     }
 }
 
@@ -127,11 +127,11 @@ TEST_CASE("an operation of NCCL that hangs is the next one of its communicator")
 }
 
 TEST_CASE("a call from before its number was given is of a function that was detached") {
-    FunctionsFixture bench;
-    bench.tell(process("python"));
+    FunctionsFixture fixture;
+    fixture.tell(process("python"));
     const FunctionInfo f{"libx.so.1", "group", "f", {}};
-    const auto number = bench.table.add(f, std::chrono::nanoseconds(5'001));
-    CHECK_FALSE(bench.aggregator->open_call(open_record(number)));
-    const auto other = bench.table.add(f, std::chrono::nanoseconds(5'000));
-    CHECK(bench.aggregator->open_call(open_record(other)));
+    const auto number = fixture.table.add(f, std::chrono::nanoseconds(5'001));
+    CHECK_FALSE(fixture.aggregator->open_call(open_record(number)));
+    const auto other = fixture.table.add(f, std::chrono::nanoseconds(5'000));
+    CHECK(fixture.aggregator->open_call(open_record(other)));
 }

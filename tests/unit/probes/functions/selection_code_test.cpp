@@ -182,7 +182,7 @@ TEST_CASE("selection: only some problems are said one by one", "[func_selection]
         options.symtab.push_back({.name = "_Z1fv" + std::to_string(i), .value = kCode + i});
     }
     const Selection selection = select(ElfImage(options), {{"g", group({"*"})}});
-    REQUIRE(selection.problems.size() == max_func_problems + 1);
+    REQUIRE(selection.problems.size() == max_function_problems + 1);
     CHECK(selection.problems.back() ==
           "libx.so: 30 more functions have calls that are counted at entry only");
 }

@@ -172,8 +172,8 @@ TEST_CASE("selection: limits", "[func_selection]") {
     const Selection selection = select(image, groups, 30);
     CHECK(selection.functions.size() == 30);
     CHECK(selection.not_probeable == 30);
-    REQUIRE(selection.problems.size() == max_func_problems + 1 + 12);
-    CHECK(selection.problems[max_func_problems] ==
+    REQUIRE(selection.problems.size() == max_function_problems + 1 + 12);
+    CHECK(selection.problems[max_function_problems] ==
           "libx.so: 10 more of the wanted symbols pick a function when they are loaded, and have "
           "no calls to count");
     const auto failed = try_select(image, groups, 29);

@@ -24,10 +24,10 @@ std::vector<std::uint64_t> durations(const Json &document) {
 
 TEST_CASE("the last slow calls are kept, and shown with the newest first") {
     SlowFixture s;
-    const auto f = s.bench.number("f", with_arguments);
-    const auto g = s.bench.number("g", with_arguments, "liby.so");
+    const auto f = s.fixture.number("f", with_arguments);
+    const auto g = s.fixture.number("g", with_arguments, "liby.so");
     for (const std::uint64_t end : {10, 40, 30, 50}) {
-        s.bench.tell(call(end == 30 ? g : f, 1'000 + end, 0, end));
+        s.fixture.tell(call(end == 30 ? g : f, 1'000 + end, 0, end));
     }
     CHECK(durations(s.document()) == std::vector<std::uint64_t>{1'050, 1'040, 1'030});
     CHECK(durations(s.document({{"function", "g"}})) == std::vector<std::uint64_t>{1'030});
@@ -54,7 +54,7 @@ TEST_CASE("the last slow calls are kept, and shown with the newest first") {
           "script "
           "and limit");
     SlowFixture nothing({.keep = 0, .log_per_second = 0});
-    nothing.bench.tell(call(nothing.bench.number("f", with_arguments), 2'000));
+    nothing.fixture.tell(call(nothing.fixture.number("f", with_arguments), 2'000));
     CHECK(nothing.document()["slow_calls"].empty());
     CHECK(nothing.completed.size() == 1);
 }

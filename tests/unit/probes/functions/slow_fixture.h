@@ -50,13 +50,13 @@ struct SlowFixture {
                         [this](const SlowCall &call) { completed.push_back(to_json(call)); },
                     settings),
                 [this](symbols::StackRequest request) { asked.push_back(std::move(request)); }),
-          bench({[](std::string_view) { return 2'000U; }, false, std::chrono::minutes(1),
+          fixture({[](std::string_view) { return 2'000U; }, false, std::chrono::minutes(1),
                  [this](const FunctionCall &call) { calls.on_call(call, ended_of(call), now); },
                  [this](const FunctionCall &call) { all.push_back(to_json(call, ended_of(call))); },
                  [this](const FunctionCall &call) {
                      all.push_back(to_json(call, ended_of(call)));
                  }}) {
-        bench.tell(process("python"));
+        fixture.tell(process("python"));
     }
 
     static std::chrono::nanoseconds ended_of(const FunctionCall &call) {
@@ -77,7 +77,7 @@ struct SlowFixture {
     std::vector<std::string> completed;
     std::vector<std::string> all;
     SlowCallHistory calls;
-    FunctionsFixture bench;
+    FunctionsFixture fixture;
 };
 
 }  // namespace gpusnoop::probes

@@ -45,9 +45,9 @@ private:
 TEST_CASE("each slow call is a line in the log, up to so many a second") {
     const CaughtLog log;
     SlowFixture s({.keep = 3, .log_per_second = 2});
-    const auto f = s.bench.number("f", with_arguments);
+    const auto f = s.fixture.number("f", with_arguments);
     for (int i = 0; i < 5; i++) {
-        s.bench.tell(call(f, 2'000'000'000, 3));
+        s.fixture.tell(call(f, 2'000'000'000, 3));
     }
     CHECK(s.calls.not_logged() == 3);
     s.calls.tidy(s.now + 999ms);
@@ -57,7 +57,7 @@ TEST_CASE("each slow call is a line in the log, up to so many a second") {
     REQUIRE(log.lines().size() == 3);
     CHECK(log.lines()[2]["not_logged"] == 3);
     s.now += 2s;
-    s.bench.tell(slow(call(f, 1'500'000'000, 3, 5'000)));
+    s.fixture.tell(slow(call(f, 1'500'000'000, 3, 5'000)));
     s.answer(s.asked.at(0).ticket, "caller");
     REQUIRE(log.lines().size() == 4);
     const Json line = log.lines()[3];

@@ -115,23 +115,23 @@ TEST_CASE("the cause of an end is its code, its signal, or lack of memory") {
 }
 
 TEST_CASE("starts and ends of processes count by role") {
-    HostLifeFixture bench;
-    bench.follow(FOLLOW_STARTED, FOLLOWED_CHILD);
-    bench.follow(FOLLOW_PROMOTED, FOLLOWED_CHILD | FOLLOWED_CUDA);
-    bench.follow(FOLLOW_EXECED, FOLLOWED_CHILD | FOLLOWED_CUDA);
-    bench.follow(FOLLOW_ENDED, FOLLOWED_CHILD);
-    bench.follow(FOLLOW_LEFT, FOLLOWED_NAMED);
-    CHECK(bench.sum("process_starts_total", {"prog", "worker"}) == 1);
-    CHECK(bench.sum("process_starts_total", {"prog", "gpu"}) == 1);
-    CHECK(bench.sum("process_exits_total", {"prog", "gpu", "exec"}) == 1);
-    CHECK(bench.sum("process_exits_total", {}) == 1);
-    CHECK(bench.aggregator.on_record(host_life_bytes_of(exit_of(1U << 8U)), {}));
-    CHECK(bench.sum("process_exits_total", {"worker", "1"}) == 1);
-    CHECK_FALSE(bench.aggregator.on_record(host_life_bytes_of(std::uint64_t{1}), {}));
+    HostLifeFixture fixture;
+    fixture.follow(FOLLOW_STARTED, FOLLOWED_CHILD);
+    fixture.follow(FOLLOW_PROMOTED, FOLLOWED_CHILD | FOLLOWED_CUDA);
+    fixture.follow(FOLLOW_EXECED, FOLLOWED_CHILD | FOLLOWED_CUDA);
+    fixture.follow(FOLLOW_ENDED, FOLLOWED_CHILD);
+    fixture.follow(FOLLOW_LEFT, FOLLOWED_NAMED);
+    CHECK(fixture.sum("process_starts_total", {"prog", "worker"}) == 1);
+    CHECK(fixture.sum("process_starts_total", {"prog", "gpu"}) == 1);
+    CHECK(fixture.sum("process_exits_total", {"prog", "gpu", "exec"}) == 1);
+    CHECK(fixture.sum("process_exits_total", {}) == 1);
+    CHECK(fixture.aggregator.on_record(host_life_bytes_of(exit_of(1U << 8U)), {}));
+    CHECK(fixture.sum("process_exits_total", {"worker", "1"}) == 1);
+    CHECK_FALSE(fixture.aggregator.on_record(host_life_bytes_of(std::uint64_t{1}), {}));
 }
 
 TEST_CASE("signals count by what came since the last reading, each entry once") {
-    HostLifeFixture bench;
+    HostLifeFixture fixture;
     const life_key key{.since_ns = 10,
                        .tgid = 7,
                        .signal = SIGTERM,
@@ -140,23 +140,23 @@ TEST_CASE("signals count by what came since the last reading, each entry once") 
     life_key other = key;
     other.sender = LIFE_KERNEL;
     other.role = FOLLOWED_GPU;
-    bench.aggregator.on_signals({{key, 3}, {key, 4}, {other, 1}});
-    CHECK(bench.sum("signals_total", {"SIGTERM", "process", "worker"}) == 4);
-    bench.aggregator.on_signals({{key, 6}, {other, 1}});
-    CHECK(bench.sum("signals_total", {"SIGTERM", "process", "worker"}) == 6);
-    CHECK(bench.sum("signals_total", {"SIGTERM", "kernel", "gpu"}) == 1);
+    fixture.aggregator.on_signals({{key, 3}, {key, 4}, {other, 1}});
+    CHECK(fixture.sum("signals_total", {"SIGTERM", "process", "worker"}) == 4);
+    fixture.aggregator.on_signals({{key, 6}, {other, 1}});
+    CHECK(fixture.sum("signals_total", {"SIGTERM", "process", "worker"}) == 6);
+    CHECK(fixture.sum("signals_total", {"SIGTERM", "kernel", "gpu"}) == 1);
 }
 
 TEST_CASE("the last ends are kept, the newest first, with their senders") {
-    HostLifeFixture bench;
-    bench.aggregator.keep(2);
+    HostLifeFixture fixture;
+    fixture.aggregator.keep(2);
     life_exit_record killed = exit_of(SIGTERM, FOLLOWED_CUDA);
     killed.has_origin = 1;
     killed.origin = {.sender = LIFE_PROCESS, .tgid = 99, .comm = "slurm\xff"};
     for (const auto &record : {exit_of(0), exit_of(SIGSEGV), killed}) {
-        CHECK(bench.aggregator.on_record(host_life_bytes_of(record), nanoseconds(1'000)));
+        CHECK(fixture.aggregator.on_record(host_life_bytes_of(record), nanoseconds(1'000)));
     }
-    const ApiPage document = exits_page(bench.aggregator.history().list(), name_of);
+    const ApiPage document = exits_page(fixture.aggregator.history().list(), name_of);
     const auto all = document.write({});
     REQUIRE(all);
     CHECK(all->text.find(R"({"exits":[{"time":"1970-01-01T00:00:00.000003000Z","pid":7,)") == 0);
@@ -179,15 +179,15 @@ TEST_CASE("the last ends are kept, the newest first, with their senders") {
 }
 
 TEST_CASE("the overview has ends of GPU processes, and of workers those that nobody asked for") {
-    HostLifeFixture bench;
-    bench.aggregator.keep(100);
-    bench.aggregator.history().add(gpu_end({{"0", 40}, {"1", 2}}));
+    HostLifeFixture fixture;
+    fixture.aggregator.keep(100);
+    fixture.aggregator.history().add(gpu_end({{"0", 40}, {"1", 2}}));
     for (const auto &record :
          {exit_of(0), exit_of(SIGTERM), exit_of(SIGSEGV), exit_of(SIGTERM, FOLLOWED_CUDA),
           exit_of(3U << 8U, FOLLOWED_CUDA), gpu_exit(LAST_CALL(98 * second_ns, 1, 3))}) {
-        CHECK(bench.aggregator.on_record(host_life_bytes_of(record), {}));
+        CHECK(fixture.aggregator.on_record(host_life_bytes_of(record), {}));
     }
-    const EndsOverview ends = bench.aggregator.history().overview();
+    const EndsOverview ends = fixture.aggregator.history().overview();
     CHECK(ends.count == 4);
     REQUIRE(ends.last.size() == 4);
     CHECK(ends.last[0].cause == "0");
@@ -202,10 +202,10 @@ TEST_CASE("the overview has ends of GPU processes, and of workers those that nob
     CHECK(ends.last[3].cause == "SIGSEGV");
     CHECK(ends.last[3].is_bad);
     for (std::size_t i = 0; i < 2 * max_overview_ends; i++) {
-        CHECK(bench.aggregator.on_record(host_life_bytes_of(exit_of(SIGSEGV)), {}));
+        CHECK(fixture.aggregator.on_record(host_life_bytes_of(exit_of(SIGSEGV)), {}));
     }
     // Those that are bad leave room for the others.
-    const EndsOverview many = bench.aggregator.history().overview();
+    const EndsOverview many = fixture.aggregator.history().overview();
     CHECK(many.count == 4 + 2 * max_overview_ends);
     CHECK(many.last.size() == max_overview_ends + 2);
     CHECK(many.last.back().cause == "SIGTERM");
@@ -213,14 +213,14 @@ TEST_CASE("the overview has ends of GPU processes, and of workers those that nob
 
 TEST_CASE("what a process held is joined with its end, whichever comes first") {
     const bool is_first = GENERATE(true, false);
-    HostLifeFixture bench;
-    bench.aggregator.keep(10);
-    ExitHistory &history = bench.aggregator.history();
+    HostLifeFixture fixture;
+    fixture.aggregator.keep(10);
+    ExitHistory &history = fixture.aggregator.history();
     const GpuProcessEnd end = gpu_end({{"0", 40}, {"1", 2}});
     if (is_first) {
         history.add(end);
     }
-    CHECK(bench.aggregator.on_record(host_life_bytes_of(gpu_exit(LAST_CALL(98 * second_ns, 1, 3))),
+    CHECK(fixture.aggregator.on_record(host_life_bytes_of(gpu_exit(LAST_CALL(98 * second_ns, 1, 3))),
                                      {}));
     if (!is_first) {
         CHECK_FALSE(history.list().front().held);
@@ -234,16 +234,16 @@ TEST_CASE("what a process held is joined with its end, whichever comes first") {
     // Another process with that id.
     life_exit_record other = gpu_exit(LAST_CALL(99 * second_ns, 0, 4));
     other.cuda_since_ns = 12;
-    CHECK(bench.aggregator.on_record(host_life_bytes_of(other), {}));
+    CHECK(fixture.aggregator.on_record(host_life_bytes_of(other), {}));
     CHECK_FALSE(history.list().front().held);
 }
 
 TEST_CASE("a thread that ends after its process's end was recorded can have made the last call") {
-    HostLifeFixture bench;
-    bench.aggregator.keep(10);
-    ExitHistory &history = bench.aggregator.history();
+    HostLifeFixture fixture;
+    fixture.aggregator.keep(10);
+    ExitHistory &history = fixture.aggregator.history();
     history.add(gpu_end({{"0", 5}}));
-    CHECK(bench.aggregator.on_record(host_life_bytes_of(gpu_exit(0)), {}));
+    CHECK(fixture.aggregator.on_record(host_life_bytes_of(gpu_exit(0)), {}));
     life_last_call_record late{};
     late.head = {.at_ns = 101 * second_ns, .since_ns = 10, .tgid = 7, .type = LIFE_LAST_CALL};
     late.cuda_since_ns = 11;
@@ -252,7 +252,7 @@ TEST_CASE("a thread that ends after its process's end was recorded can have made
     };
     for (const auto &[began, expected] : {std::pair(90, 10), std::pair(95, 5), std::pair(93, 5)}) {
         late.last_call = LAST_CALL(static_cast<std::uint64_t>(began) * second_ns, 0, 3);
-        CHECK(bench.aggregator.on_record(host_life_bytes_of(late), {}));
+        CHECK(fixture.aggregator.on_record(host_life_bytes_of(late), {}));
         CHECK(last().age == seconds(expected));
         CHECK(last().function == "cudaFree");
         CHECK_FALSE(last().is_in_flight);
@@ -260,18 +260,18 @@ TEST_CASE("a thread that ends after its process's end was recorded can have made
     REQUIRE(history.list().front().held);
     CHECK(history.list().front().held->device_bytes.at("0") == 5);
     late.head.since_ns = 99;  // of no known process
-    CHECK(bench.aggregator.on_record(host_life_bytes_of(late), {}));
+    CHECK(fixture.aggregator.on_record(host_life_bytes_of(late), {}));
     CHECK(history.list().size() == 1);
 }
 
 TEST_CASE("what processes held whose ends never come is forgotten") {
-    HostLifeFixture bench;
-    bench.aggregator.keep(10);
-    ExitHistory &history = bench.aggregator.history();
+    HostLifeFixture fixture;
+    fixture.aggregator.keep(10);
+    ExitHistory &history = fixture.aggregator.history();
     history.add(gpu_end({{"0", 5}}));
     history.forget_unused(seconds(99));
     history.forget_unused(seconds(100));
-    CHECK(bench.aggregator.on_record(host_life_bytes_of(gpu_exit(LAST_CALL(second_ns, 0, 3))), {}));
+    CHECK(fixture.aggregator.on_record(host_life_bytes_of(gpu_exit(LAST_CALL(second_ns, 0, 3))), {}));
     CHECK_FALSE(history.list().front().held);
 }
 

@@ -74,51 +74,51 @@ std::span<const std::byte> host_tasks_bytes_of(const auto &record) {
 }  // namespace
 
 TEST_CASE("the sums of a process's threads count, and never fall") {
-    HostTasksFixture bench;
-    bench.aggregator.on_reading(
+    HostTasksFixture fixture;
+    fixture.aggregator.on_reading(
         {.threads = {host_tasks_thread_of(100), host_tasks_thread_of(50)}, .past = {}});
-    CHECK(bench.sum("cpu_seconds_total", {"prog", "gpu"}) == 150);
-    CHECK(bench.sum("runqueue_wait_seconds_total") == 300);
-    CHECK(bench.sum("io_bytes_total", {"read"}) == 450);
-    CHECK(bench.sum("io_bytes_total", {"write"}) == 0);
+    CHECK(fixture.sum("cpu_seconds_total", {"prog", "gpu"}) == 150);
+    CHECK(fixture.sum("runqueue_wait_seconds_total") == 300);
+    CHECK(fixture.sum("io_bytes_total", {"read"}) == 450);
+    CHECK(fixture.sum("io_bytes_total", {"write"}) == 0);
     // One thread has ended and is not among the ended ones yet.
-    bench.aggregator.on_reading({.threads = {host_tasks_thread_of(120)}, .past = {}});
-    CHECK(bench.sum("cpu_seconds_total") == 150);
-    bench.aggregator.on_reading({.threads = {host_tasks_thread_of(180)}, .past = {}});
-    CHECK(bench.sum("cpu_seconds_total") == 180);
-    bench.aggregator.on_reading(
+    fixture.aggregator.on_reading({.threads = {host_tasks_thread_of(120)}, .past = {}});
+    CHECK(fixture.sum("cpu_seconds_total") == 150);
+    fixture.aggregator.on_reading({.threads = {host_tasks_thread_of(180)}, .past = {}});
+    CHECK(fixture.sum("cpu_seconds_total") == 180);
+    fixture.aggregator.on_reading(
         {.threads = {host_tasks_thread_of(200, FOLLOWED_WORKER)}, .past = {}});
-    CHECK(bench.sum("cpu_seconds_total", {"worker"}) == 20);
+    CHECK(fixture.sum("cpu_seconds_total", {"worker"}) == 20);
 }
 
 TEST_CASE("what ended threads had counts, less what earlier programs had") {
-    HostTasksFixture bench;
+    HostTasksFixture fixture;
     tasks_past past{.since_ns = 10, .signal = 1, .role = FOLLOWED_GPU, .ended = {}, .base = {}};
     past.ended.of[TASKS_CPU_NS] = 30;
     past.base.of[TASKS_CPU_NS] = 90;
-    bench.aggregator.on_reading({.threads = {host_tasks_thread_of(100)}, .past = {{7, past}}});
-    CHECK(bench.sum("cpu_seconds_total") == 40);
+    fixture.aggregator.on_reading({.threads = {host_tasks_thread_of(100)}, .past = {{7, past}}});
+    CHECK(fixture.sum("cpu_seconds_total") == 40);
     past.ended.of[TASKS_CPU_NS] = 140;
-    bench.aggregator.on_reading({.threads = {}, .past = {{7, past}}});
-    CHECK(bench.sum("cpu_seconds_total") == 50);
-    CHECK_FALSE(bench.aggregator.has_ended());
-    bench.aggregator.processes().end({7, 10}, seconds(1));
-    CHECK(bench.aggregator.has_ended());
+    fixture.aggregator.on_reading({.threads = {}, .past = {{7, past}}});
+    CHECK(fixture.sum("cpu_seconds_total") == 50);
+    CHECK_FALSE(fixture.aggregator.has_ended());
+    fixture.aggregator.processes().end({7, 10}, seconds(1));
+    CHECK(fixture.aggregator.has_ended());
 }
 
 TEST_CASE("an exec brings what came since the last reading") {
-    HostTasksFixture bench;
-    bench.aggregator.on_reading({.threads = {host_tasks_thread_of(100)}, .past = {}});
-    CHECK(bench.aggregator.on_record(host_tasks_bytes_of(exec_of(130))));
-    CHECK(bench.sum("cpu_seconds_total") == 130);
-    CHECK_FALSE(bench.aggregator.on_record(host_tasks_bytes_of(std::uint64_t{1})));
+    HostTasksFixture fixture;
+    fixture.aggregator.on_reading({.threads = {host_tasks_thread_of(100)}, .past = {}});
+    CHECK(fixture.aggregator.on_record(host_tasks_bytes_of(exec_of(130))));
+    CHECK(fixture.sum("cpu_seconds_total") == 130);
+    CHECK_FALSE(fixture.aggregator.on_record(host_tasks_bytes_of(std::uint64_t{1})));
 }
 
 TEST_CASE("what the kernel does not count has no family") {
-    HostTasksFixture bench;
-    bench.aggregator.set_kernel({.has_runqueue = false, .has_bytes = false});
-    bench.aggregator.on_reading({.threads = {host_tasks_thread_of(100)}, .past = {}});
-    for (const auto &snapshot : bench.aggregator.families().snapshots()) {
+    HostTasksFixture fixture;
+    fixture.aggregator.set_kernel({.has_runqueue = false, .has_bytes = false});
+    fixture.aggregator.on_reading({.threads = {host_tasks_thread_of(100)}, .past = {}});
+    for (const auto &snapshot : fixture.aggregator.families().snapshots()) {
         const std::string &name = snapshot.description->name;
         CAPTURE(name);
         const bool is_counted =
@@ -128,19 +128,19 @@ TEST_CASE("what the kernel does not count has no family") {
 }
 
 TEST_CASE("memory is that of the last reading, of running processes, and never negative") {
-    HostTasksFixture bench;
+    HostTasksFixture fixture;
     tasks_thread leader = host_tasks_thread_of(1);
     leader.has_memory = 1;
     leader.pages[TASKS_ANON] = 5;
     leader.pages[TASKS_FILE] = -3;
-    bench.aggregator.on_reading({.threads = {leader, host_tasks_thread_of(1)}, .past = {}});
-    CHECK(bench.memory({"prog", "7", "gpu", "anon"}) == 5 * 4096);
-    CHECK(bench.memory({}) == 5 * 4096);
+    fixture.aggregator.on_reading({.threads = {leader, host_tasks_thread_of(1)}, .past = {}});
+    CHECK(fixture.memory({"prog", "7", "gpu", "anon"}) == 5 * 4096);
+    CHECK(fixture.memory({}) == 5 * 4096);
     leader.pages[TASKS_ANON] = 2;
-    bench.aggregator.on_reading({.threads = {leader}, .past = {}});
-    CHECK(bench.memory({}) == 2 * 4096);
-    CHECK(bench.aggregator.on_record(host_tasks_bytes_of(exec_of(5))));
-    CHECK(bench.memory({}) == 0);
+    fixture.aggregator.on_reading({.threads = {leader}, .past = {}});
+    CHECK(fixture.memory({}) == 2 * 4096);
+    CHECK(fixture.aggregator.on_record(host_tasks_bytes_of(exec_of(5))));
+    CHECK(fixture.memory({}) == 0);
 }
 
 TEST_CASE("the settings of host_tasks are read") {

@@ -86,101 +86,101 @@ HostTimeReading reading(std::vector<host_thread_record> threads) {
 }  // namespace
 
 TEST_CASE("the rest of a phase's time is spent running, and all cells are the wall time") {
-    Bench bench;
+    Bench fixture;
     auto one = thread(1, 1000);
     one.times.call_ns[HOST_wait] = 400;
     one.times.off_ns[HOST_wait][HOST_STATE_poll] = 150;
     one.times.off_ns[HOST_host][HOST_STATE_futex] = 200;
     one.times.off_ns[HOST_host][HOST_STATE_stolen] = 10;
-    bench.aggregator.on_reading(reading({one}));
-    CHECK(bench.cell("wait", "poll") == 150);
-    CHECK(bench.cell("wait", "running") == 250);
-    CHECK(bench.cell("host", "futex") == 200);
-    CHECK(bench.cell("host", "stolen") == 10);
-    CHECK(bench.cell("host", "running") == 390);
-    CHECK(bench.all() == 1000);
+    fixture.aggregator.on_reading(reading({one}));
+    CHECK(fixture.cell("wait", "poll") == 150);
+    CHECK(fixture.cell("wait", "running") == 250);
+    CHECK(fixture.cell("host", "futex") == 200);
+    CHECK(fixture.cell("host", "stolen") == 10);
+    CHECK(fixture.cell("host", "running") == 390);
+    CHECK(fixture.all() == 1000);
 }
 
 TEST_CASE("launches that were not observed take as long as the others") {
-    Bench bench;
+    Bench fixture;
     double unseen = 0;
-    bench.aggregator.estimate_launches([&](std::uint32_t tgid) { return tgid == 7 ? unseen : 0; });
+    fixture.aggregator.estimate_launches([&](std::uint32_t tgid) { return tgid == 7 ? unseen : 0; });
     auto one = thread(1, 1000);
     one.times.call_ns[HOST_launch] = 100;
-    bench.aggregator.on_reading(reading({one}));
-    CHECK(bench.cell("launch", "running") == 100);
-    CHECK(bench.cell("host", "running") == 900);
+    fixture.aggregator.on_reading(reading({one}));
+    CHECK(fixture.cell("launch", "running") == 100);
+    CHECK(fixture.cell("host", "running") == 900);
     one.times.wall_ns = 2000;
     unseen = 3;
-    bench.aggregator.on_reading(reading({one}));
-    CHECK(bench.cell("launch", "running") == 400);
-    CHECK(bench.cell("host", "running") == 1600);
+    fixture.aggregator.on_reading(reading({one}));
+    CHECK(fixture.cell("launch", "running") == 400);
+    CHECK(fixture.cell("host", "running") == 1600);
     one.times.wall_ns = 2100;
     unseen = 90;  // no more than there is time
-    bench.aggregator.on_reading(reading({one}));
-    CHECK(bench.cell("launch", "running") == 500);
-    CHECK(bench.all() == 2100);
+    fixture.aggregator.on_reading(reading({one}));
+    CHECK(fixture.cell("launch", "running") == 500);
+    CHECK(fixture.all() == 2100);
 }
 
 TEST_CASE("what is reported of launching threads never falls") {
-    Bench bench;
+    Bench fixture;
     auto one = thread(1, 1000);
     one.times.off_ns[HOST_host][HOST_STATE_futex] = 600;  // open until now
-    bench.aggregator.on_reading(reading({one}));
+    fixture.aggregator.on_reading(reading({one}));
     // It was on a CPU for longer than it seemed.
     one.times.wall_ns = 1100;
     one.times.off_ns[HOST_host][HOST_STATE_futex] = 590;
     one.times.off_ns[HOST_host][HOST_STATE_runnable] = 150;
-    bench.aggregator.on_reading(reading({one}));
-    CHECK(bench.cell("host", "futex") == 600);
-    CHECK(bench.cell("host", "running") == 400);
-    CHECK(bench.cell("host", "runnable") == 150);
+    fixture.aggregator.on_reading(reading({one}));
+    CHECK(fixture.cell("host", "futex") == 600);
+    CHECK(fixture.cell("host", "running") == 400);
+    CHECK(fixture.cell("host", "runnable") == 150);
     one.times.wall_ns = 1500;
-    bench.aggregator.on_reading(reading({one}));
-    CHECK(bench.all() == 1500);
+    fixture.aggregator.on_reading(reading({one}));
+    CHECK(fixture.all() == 1500);
     // A call that is over cannot have been shorter than the time off the CPU inside of it.
     one.times.call_ns[HOST_launch] = 20;
     one.times.off_ns[HOST_launch][HOST_STATE_file] = 30;
     one.times.wall_ns = 1530;
-    bench.aggregator.on_reading(reading({one}));
-    CHECK(bench.cell("launch", "running") == 0);
-    CHECK(bench.all() == 1530);
+    fixture.aggregator.on_reading(reading({one}));
+    CHECK(fixture.cell("launch", "running") == 0);
+    CHECK(fixture.all() == 1530);
 }
 
 TEST_CASE("an ended thread's time stays, and is counted once") {
-    Bench bench;
+    Bench fixture;
     auto one = thread(1, 1000);
     one.times.opened = 3;
     one.times.settled = 2;
     auto other = thread(2, 500);
-    bench.aggregator.on_reading(reading({one, other}));
-    CHECK(bench.shown("launch_threads") == std::map<Values, std::uint64_t>{{{"p7"}, 2}});
-    CHECK(bench.aggregator.opened() == 3);
-    CHECK(bench.aggregator.settled() == 2);
+    fixture.aggregator.on_reading(reading({one, other}));
+    CHECK(fixture.shown("launch_threads") == std::map<Values, std::uint64_t>{{{"p7"}, 2}});
+    CHECK(fixture.aggregator.opened() == 3);
+    CHECK(fixture.aggregator.settled() == 2);
     // It ended between the reading of the past and that of the threads.
-    bench.aggregator.on_reading(reading({other}));
-    CHECK(bench.all() == 1500);
+    fixture.aggregator.on_reading(reading({other}));
+    CHECK(fixture.all() == 1500);
     one.times.wall_ns = 1200;
     one.times.settled = 3;
     auto last = reading({});
     last.past.emplace_back(one.process, one.times);
     other.times.wall_ns = 600;
     last.past.back().second.wall_ns += other.times.wall_ns;
-    bench.aggregator.on_reading(last);
-    CHECK(bench.all() == 1800);
-    CHECK(bench.aggregator.settled() == 3);
-    CHECK(bench.shown("launch_threads").empty());
+    fixture.aggregator.on_reading(last);
+    CHECK(fixture.all() == 1800);
+    CHECK(fixture.aggregator.settled() == 3);
+    CHECK(fixture.shown("launch_threads").empty());
 }
 
 TEST_CASE("running time is shown by the NUMA node, with what a thread runs at the moment") {
-    Bench bench;
+    Bench fixture;
     auto one = thread(1, 1000);
     one.cpu = 1;
     one.of_device.node_ns[0] = 300;
     one.times.ran_ns = 300;
     one.times.off_ns[HOST_host][HOST_STATE_sleep] = 500;
-    bench.aggregator.on_reading(reading({one}));
-    CHECK(bench.shown("launch_thread_cpu_seconds_total") ==
+    fixture.aggregator.on_reading(reading({one}));
+    CHECK(fixture.shown("launch_thread_cpu_seconds_total") ==
           std::map<Values, std::uint64_t>{{{"p7", "unknown", "0"}, 300},
                                           {{"p7", "unknown", "1"}, 200}});
     one.cpu = 99;
@@ -188,8 +188,8 @@ TEST_CASE("running time is shown by the NUMA node, with what a thread runs at th
     one.of_device.node_ns[1] = 200;
     one.of_device.node_ns[HOST_NODES - 1] = 40;
     one.times.ran_ns = 540;
-    bench.aggregator.on_reading(reading({one}));
-    CHECK(bench.shown("launch_thread_cpu_seconds_total") ==
+    fixture.aggregator.on_reading(reading({one}));
+    CHECK(fixture.shown("launch_thread_cpu_seconds_total") ==
           std::map<Values, std::uint64_t>{{{"p7", "unknown", "0"}, 300},
                                           {{"p7", "unknown", "1"}, 200},
                                           {{"p7", "unknown", "other"}, 100}});
@@ -219,19 +219,19 @@ TEST_CASE("each system call has the state of a thread that is blocked in it") {
 }
 
 TEST_CASE("launch gaps are counted once, by what came before them and by state") {
-    Bench bench;
+    Bench fixture;
     auto one = thread(1, 1000);
     one.of_device.gap_ns[HOST_DRAIN_device] = 700;
     one.of_device.gaps[HOST_DRAIN_device][2] = 3;
     one.of_device.gap_state_ns[HOST_DRAIN_device][HOST_STATE_pipe] = 500;
     one.of_device.gap_state_ns[HOST_DRAIN_device][HOST_GAP_CUDA_CALL] = 200;
-    bench.aggregator.on_reading(reading({one}));
-    bench.aggregator.on_reading(reading({one}));
-    CHECK(bench.shown("launch_gap_state_seconds_total") ==
+    fixture.aggregator.on_reading(reading({one}));
+    fixture.aggregator.on_reading(reading({one}));
+    CHECK(fixture.shown("launch_gap_state_seconds_total") ==
           std::map<Values, std::uint64_t>{{{"p7", "unknown", "device", "pipe"}, 500},
                                           {{"p7", "unknown", "device", "cuda_call"}, 200}});
-    CHECK(bench.shown("launch_gap_seconds").size() == 1);
-    CHECK(bench.shown("launch_gap_by_drain_seconds").size() == 1);
+    CHECK(fixture.shown("launch_gap_seconds").size() == 1);
+    CHECK(fixture.shown("launch_gap_by_drain_seconds").size() == 1);
 
     // The thread has ended, another one goes on.
     auto other = thread(2, 10);
@@ -239,17 +239,17 @@ TEST_CASE("launch gaps are counted once, by what came before them and by state")
     auto next = reading({other});
     next.past = {{one.process, one.times}};
     next.devices = {{host_time_key_of(one), one.of_device}};
-    bench.aggregator.on_reading(next);
-    CHECK(bench.shown("launch_gap_state_seconds_total").at({"p7", "unknown", "device", "pipe"}) ==
+    fixture.aggregator.on_reading(next);
+    CHECK(fixture.shown("launch_gap_state_seconds_total").at({"p7", "unknown", "device", "pipe"}) ==
           500);
-    CHECK(bench.shown("launch_gap_by_drain_seconds").size() == 2);
-    CHECK(bench.shown("launch_gap_seconds").size() == 1);
+    CHECK(fixture.shown("launch_gap_by_drain_seconds").size() == 2);
+    CHECK(fixture.shown("launch_gap_seconds").size() == 1);
 }
 
 TEST_CASE("gaps and running time are counted by the GPU of the device, once it is known") {
-    Bench bench;
+    Bench fixture;
     bool is_known = false;
-    bench.aggregator.name_gpus([&](std::uint32_t tgid, std::int32_t device) {
+    fixture.aggregator.name_gpus([&](std::uint32_t tgid, std::int32_t device) {
         CHECK(tgid == 7);
         return is_known ? std::optional("gpu" + std::to_string(device)) : std::nullopt;
     });
@@ -263,18 +263,18 @@ TEST_CASE("gaps and running time are counted by the GPU of the device, once it i
     host_device_times before{};
     before.gap_state_ns[HOST_DRAIN_device][HOST_STATE_pipe] = 30;
     now.devices = {{{.since_ns = 1, .tgid = 7, .device = 0}, before}};
-    bench.aggregator.on_reading(now);
-    CHECK(bench.shown("launch_gap_state_seconds_total").empty());
-    CHECK(bench.all() == 1000);
+    fixture.aggregator.on_reading(now);
+    CHECK(fixture.shown("launch_gap_state_seconds_total").empty());
+    CHECK(fixture.all() == 1000);
 
     is_known = true;
-    bench.aggregator.on_reading(now);
-    CHECK(bench.shown("launch_gap_state_seconds_total") ==
+    fixture.aggregator.on_reading(now);
+    CHECK(fixture.shown("launch_gap_state_seconds_total") ==
           std::map<Values, std::uint64_t>{{{"p7", "gpu0", "device", "pipe"}, 30},
                                           {{"p7", "gpu1", "device", "pipe"}, 40}});
-    CHECK(bench.shown("launch_thread_cpu_seconds_total") ==
+    CHECK(fixture.shown("launch_thread_cpu_seconds_total") ==
           std::map<Values, std::uint64_t>{{{"p7", "gpu1", "0"}, 1000}});
-    bench.aggregator.for_each([](const ProcessIdentity & /*process*/, const ProcessTimes &times) {
+    fixture.aggregator.for_each([](const ProcessIdentity & /*process*/, const ProcessTimes &times) {
         CHECK(times.gaps.by_drain[HOST_DRAIN_device].state_ns[HOST_STATE_pipe] == 70);
         CHECK(times.gaps.gaps() == 1);
     });
@@ -290,7 +290,7 @@ TEST_CASE("gaps and running time are counted by the GPU of the device, once it i
 }
 
 TEST_CASE("waits of all threads are counted by role, and files by file system") {
-    Bench bench;
+    Bench fixture;
     host_waits_record worker{};
     worker.waiter = {.since_ns = 1, .tgid = 7, .role = FOLLOWED_WORKER, .root = 5, .reserved = 0};
     worker.waits.ns[HOST_STATE_pipe] = 100;
@@ -307,17 +307,17 @@ TEST_CASE("waits of all threads are counted by role, and files by file system") 
     now.file_waits = {{{.since_ns = 1, .tgid = 7, .filesystem = 0x6969}, files},
                       {{.since_ns = 1, .tgid = 7, .filesystem = 0}, files},
                       {{.since_ns = 1, .tgid = 7, .filesystem = 12345}, files}};
-    bench.aggregator.on_reading(now);
-    bench.aggregator.on_reading(now);
-    CHECK(bench.shown("blocked_seconds_total") ==
+    fixture.aggregator.on_reading(now);
+    fixture.aggregator.on_reading(now);
+    CHECK(fixture.shown("blocked_seconds_total") ==
           std::map<Values, std::uint64_t>{{{"p7", "worker", "pipe"}, 200}});
-    CHECK(bench.shown("file_wait_seconds").size() == 3);
-    CHECK(bench.shown("file_wait_seconds").contains({"p7", "worker", "nfs"}));
-    CHECK(bench.shown("file_wait_seconds").contains({"p7", "worker", "unknown"}));
-    CHECK(bench.shown("file_wait_seconds").contains({"p7", "worker", "other"}));
-    CHECK(bench.shown("runqueue_latency_seconds").size() == 1);
-    CHECK(bench.aggregator.opened() == 6);
-    CHECK(bench.aggregator.settled() == 4);
+    CHECK(fixture.shown("file_wait_seconds").size() == 3);
+    CHECK(fixture.shown("file_wait_seconds").contains({"p7", "worker", "nfs"}));
+    CHECK(fixture.shown("file_wait_seconds").contains({"p7", "worker", "unknown"}));
+    CHECK(fixture.shown("file_wait_seconds").contains({"p7", "worker", "other"}));
+    CHECK(fixture.shown("runqueue_latency_seconds").size() == 1);
+    CHECK(fixture.aggregator.opened() == 6);
+    CHECK(fixture.aggregator.settled() == 4);
 
     // It has made its first CUDA call, and one of its threads has become a launching one.
     auto launching = thread(1, 1000);
@@ -328,26 +328,26 @@ TEST_CASE("waits of all threads are counted by role, and files by file system") 
     now.threads = {launching};
     now.waits[0].waits.ns[HOST_STATE_pipe] = 105;
     now.waits[0].waits.file_waits_lost = 1;
-    bench.aggregator.on_reading(now);
-    CHECK(bench.shown("blocked_seconds_total") ==
+    fixture.aggregator.on_reading(now);
+    CHECK(fixture.shown("blocked_seconds_total") ==
           std::map<Values, std::uint64_t>{{{"p7", "gpu", "pipe"}, 45},
                                           {{"p7", "worker", "pipe"}, 200}});
-    CHECK(bench.sum("runqueue_latency_seconds", {"p7", "gpu"}) == 6);
-    CHECK(bench.sum("runqueue_latency_seconds", {"p7", "worker"}) == 40);
-    CHECK(bench.aggregator.file_waits_lost() == 1);
+    CHECK(fixture.sum("runqueue_latency_seconds", {"p7", "gpu"}) == 6);
+    CHECK(fixture.sum("runqueue_latency_seconds", {"p7", "worker"}) == 40);
+    CHECK(fixture.aggregator.file_waits_lost() == 1);
 }
 
 TEST_CASE("records of gaps and lost ones are added up over threads, also over ended ones") {
-    Bench bench;
+    Bench fixture;
     auto one = thread(1, 1000);
     one.times.gap_records = 5;
     one.times.gap_records_lost = 2;
     auto other = thread(2, 10);
     other.times.gap_records = 1;
-    bench.aggregator.on_reading(reading({one, other}));
+    fixture.aggregator.on_reading(reading({one, other}));
     auto next = reading({other});
     next.past = {{one.process, one.times}};
-    bench.aggregator.on_reading(next);
-    CHECK(bench.aggregator.gap_records() == 6);
-    CHECK(bench.aggregator.gap_records_lost() == 2);
+    fixture.aggregator.on_reading(next);
+    CHECK(fixture.aggregator.gap_records() == 6);
+    CHECK(fixture.aggregator.gap_records_lost() == 2);
 }

@@ -73,44 +73,44 @@ const auto number_of_read = static_cast<std::uint16_t>(*syscall_number("read"));
 }  // namespace
 
 TEST_CASE("an entry that is in a reading twice counts once, as the later one has it") {
-    SyscallFixture bench;
-    bench.start(7, 100, "prog");
-    bench.aggregator.on_reading(
+    SyscallFixture fixture;
+    fixture.start(7, 100, "prog");
+    fixture.aggregator.on_reading(
         {{counted(7, 100, number_of_read, 0, 3), counted(7, 100, number_of_read, 1, 10),
           counted(7, 100, number_of_read, 0, 4)},
          {{{100, 7, number_of_read, EIO}, 1}, {{100, 7, number_of_read, EIO}, 2}}});
-    CHECK(bench.sum("syscalls_total", {"read"}) == 14);
-    CHECK(bench.sum("syscall_errors_total", {"read", "EIO"}) == 2);
-    bench.aggregator.on_reading(
+    CHECK(fixture.sum("syscalls_total", {"read"}) == 14);
+    CHECK(fixture.sum("syscall_errors_total", {"read", "EIO"}) == 2);
+    fixture.aggregator.on_reading(
         {{counted(7, 100, number_of_read, 1, 10), counted(7, 100, number_of_read, 0, 5)}, {}});
-    CHECK(bench.sum("syscalls_total", {"read"}) == 15);
+    CHECK(fixture.sum("syscalls_total", {"read"}) == 15);
 }
 
 TEST_CASE("of each reading of system calls only what is new is counted") {
-    SyscallFixture bench;
-    bench.start(7, 100, "prog");
-    bench.aggregator.on_reading(
+    SyscallFixture fixture;
+    fixture.start(7, 100, "prog");
+    fixture.aggregator.on_reading(
         {{counted(7, 100, number_of_read, 0, 3), counted(7, 100, number_of_read, 1, 4, 15),
           counted(7, 100, SYSCALL_COMPAT, 0, 5), counted(7, 100, SYSCALL_UNKNOWN, 0, 6),
           counted(7, 100, 511, 0, 2)},
          {{{100, 7, number_of_read, EAGAIN}, 2}}});
-    CHECK(bench.sum("syscalls_total", {"prog", "read"}) == 7);
-    CHECK(bench.sum("syscall_duration_seconds", {"prog", "read"}) == 7);
-    CHECK(bench.sum("syscall_errors_total", {"prog", "read", "EAGAIN"}) == 2);
-    CHECK(bench.sum("syscalls_total", {"compat"}) == 5);
-    CHECK(bench.sum("syscalls_total", {"unknown"}) == 6);
-    CHECK(bench.sum("syscalls_total", {"syscall_511"}) == 2);
+    CHECK(fixture.sum("syscalls_total", {"prog", "read"}) == 7);
+    CHECK(fixture.sum("syscall_duration_seconds", {"prog", "read"}) == 7);
+    CHECK(fixture.sum("syscall_errors_total", {"prog", "read", "EAGAIN"}) == 2);
+    CHECK(fixture.sum("syscalls_total", {"compat"}) == 5);
+    CHECK(fixture.sum("syscalls_total", {"unknown"}) == 6);
+    CHECK(fixture.sum("syscalls_total", {"syscall_511"}) == 2);
     // A shard that was just made has nothing in it yet.
     const SyscallReading later{
         {counted(7, 100, number_of_read, 2, 0), counted(7, 100, number_of_read, 1, 10, 15),
          counted(7, 100, number_of_read, 0, 3)},
         {{{100, 7, number_of_read, EAGAIN}, 9}}};
-    bench.aggregator.on_reading(later);
-    bench.aggregator.on_reading(later);
-    CHECK(bench.sum("syscalls_total", {"prog", "read"}) == 13);
-    CHECK(bench.sum("syscall_duration_seconds", {"prog", "read"}) == 13);
-    CHECK(bench.sum("syscall_errors_total", {"prog", "read", "EAGAIN"}) == 9);
-    for (const auto &snapshot : bench.aggregator.families().snapshots()) {
+    fixture.aggregator.on_reading(later);
+    fixture.aggregator.on_reading(later);
+    CHECK(fixture.sum("syscalls_total", {"prog", "read"}) == 13);
+    CHECK(fixture.sum("syscall_duration_seconds", {"prog", "read"}) == 13);
+    CHECK(fixture.sum("syscall_errors_total", {"prog", "read", "EAGAIN"}) == 9);
+    for (const auto &snapshot : fixture.aggregator.families().snapshots()) {
         if (snapshot.stride > 1 && snapshot.labels.front()->back() == "read") {
             CHECK(snapshot.values[0] == 3);
             CHECK(snapshot.values[15] == 10);
@@ -120,62 +120,62 @@ TEST_CASE("of each reading of system calls only what is new is counted") {
 }
 
 TEST_CASE("what ended processes called stays, and they are to be forgotten once") {
-    SyscallFixture bench;
-    bench.start(7, 100, "prog");
-    bench.start(8, 100, "prog");
+    SyscallFixture fixture;
+    fixture.start(7, 100, "prog");
+    fixture.start(8, 100, "prog");
     const SyscallReading reading{
         {counted(7, 100, number_of_read, 0, 3), counted(8, 100, number_of_read, 0, 5)}, {}};
-    bench.go(7, 100, 500);
-    bench.aggregator.on_reading(reading);
+    fixture.go(7, 100, 500);
+    fixture.aggregator.on_reading(reading);
     // A reading that began before the end may lack the last calls.
-    CHECK(bench.aggregator.processes().tidy(std::chrono::nanoseconds(499)).empty());
-    CHECK(bench.aggregator.processes().tidy(std::chrono::nanoseconds(500)) ==
+    CHECK(fixture.aggregator.processes().tidy(std::chrono::nanoseconds(499)).empty());
+    CHECK(fixture.aggregator.processes().tidy(std::chrono::nanoseconds(500)) ==
           std::vector<ProcessKey>{{7, 100}});
-    CHECK(bench.aggregator.processes().tidy(std::chrono::nanoseconds(501)).empty());
+    CHECK(fixture.aggregator.processes().tidy(std::chrono::nanoseconds(501)).empty());
     // The next one of that id.
-    bench.start(7, 600, "prog");
-    bench.aggregator.on_reading(
+    fixture.start(7, 600, "prog");
+    fixture.aggregator.on_reading(
         {{counted(7, 600, number_of_read, 0, 2), counted(8, 100, number_of_read, 0, 6)}, {}});
-    CHECK(bench.sum("syscalls_total", {"prog", "read"}) == 3 + 6 + 2);
-    bench.go(7, 600, 700);
-    bench.go(8, 100, 700);
-    CHECK(bench.aggregator.processes().tidy(std::chrono::nanoseconds(700)).size() == 2);
-    CHECK(bench.sum("syscalls_total", {"prog"}) == 11);
-    (void)bench.aggregator.processes().tidy(seconds(61));
-    CHECK(bench.sum("syscalls_total", {}) == 0);
+    CHECK(fixture.sum("syscalls_total", {"prog", "read"}) == 3 + 6 + 2);
+    fixture.go(7, 600, 700);
+    fixture.go(8, 100, 700);
+    CHECK(fixture.aggregator.processes().tidy(std::chrono::nanoseconds(700)).size() == 2);
+    CHECK(fixture.sum("syscalls_total", {"prog"}) == 11);
+    (void)fixture.aggregator.processes().tidy(seconds(61));
+    CHECK(fixture.sum("syscalls_total", {}) == 0);
 }
 
 TEST_CASE("system calls past the budget are counted as other") {
-    SyscallFixture bench(10);
-    bench.start(7, 100, "prog");
+    SyscallFixture fixture(10);
+    fixture.start(7, 100, "prog");
     SyscallReading reading;
     for (std::uint32_t number = 0; number < 40; number++) {
         reading.counts.push_back(counted(7, 100, number, 0, 2));
     }
-    bench.aggregator.on_reading(reading);
-    CHECK(bench.sum("syscalls_total", {}) == 80);
-    CHECK(bench.sum("syscalls_total", {"other"}) == 60);
-    CHECK(bench.aggregator.families().folded().at("gpusnoop_syscalls_total") == 30);
+    fixture.aggregator.on_reading(reading);
+    CHECK(fixture.sum("syscalls_total", {}) == 80);
+    CHECK(fixture.sum("syscalls_total", {"other"}) == 60);
+    CHECK(fixture.aggregator.families().folded().at("gpusnoop_syscalls_total") == 30);
 }
 
 TEST_CASE("records of system calls that are not to be there are refused") {
-    SyscallFixture bench;
-    CHECK(!bench.aggregator.on_record({}));
-    CHECK(!bench.aggregator.on_record(syscall_bytes_of(traced_record{1, 2, 3, PROCESS_STARTED})));
+    SyscallFixture fixture;
+    CHECK(!fixture.aggregator.on_record({}));
+    CHECK(!fixture.aggregator.on_record(syscall_bytes_of(traced_record{1, 2, 3, PROCESS_STARTED})));
     traced_start_record started{};
     started.head.type = PROCESS_ENDED;
-    CHECK(!bench.aggregator.on_record(syscall_bytes_of(started)));
+    CHECK(!fixture.aggregator.on_record(syscall_bytes_of(started)));
     // Calls have records only where they are traced.
     syscall_record call{};
     call.head = {1, 1, 7, SYSCALL_RECORD};
-    CHECK(!bench.aggregator.on_record(syscall_bytes_of(call)));
+    CHECK(!fixture.aggregator.on_record(syscall_bytes_of(call)));
     const auto trace = [](const auto &record, std::string_view path, const auto &process) {
         CHECK(record.head.tgid == process.key.tgid);
         CHECK(path == (record.number == 2 ? "/etc/hosts" : ""));
     };
-    CHECK(bench.aggregator.on_record(syscall_bytes_of(call), trace));
+    CHECK(fixture.aggregator.on_record(syscall_bytes_of(call), trace));
     syscall_open_record open{.call = call, .path = "/etc/hosts"};
     open.call.number = 2;
-    CHECK(bench.aggregator.on_record(syscall_bytes_of(open), trace));
-    CHECK(!bench.aggregator.on_record(syscall_bytes_of(open).subspan(1), trace));
+    CHECK(fixture.aggregator.on_record(syscall_bytes_of(open), trace));
+    CHECK(!fixture.aggregator.on_record(syscall_bytes_of(open).subspan(1), trace));
 }

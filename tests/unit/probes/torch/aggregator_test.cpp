@@ -100,86 +100,86 @@ public:
 }  // namespace
 
 TEST_CASE("allocations and frees of tensors are counted by device") {
-    Bench bench;
-    bench.report({.address = 0x1000, .bytes = 512, .allocated = 512, .reserved = 2048});
-    bench.report({.address = 0x2000, .bytes = 1024, .allocated = 1536, .reserved = 2048});
-    bench.report(
+    Bench fixture;
+    fixture.report({.address = 0x1000, .bytes = 512, .allocated = 512, .reserved = 2048});
+    fixture.report({.address = 0x2000, .bytes = 1024, .allocated = 1536, .reserved = 2048});
+    fixture.report(
         {.address = 0x3000, .bytes = 4096, .allocated = 4096, .reserved = 8192, .device = 1});
-    bench.report({.address = 0x1000, .bytes = -512, .allocated = 1024, .reserved = 2048});
-    CHECK(bench.value("memory_allocations_total", "cuda:0") == 2);
-    CHECK(bench.value("memory_allocation_bytes_total", "cuda:0") == 1536);
-    CHECK(bench.value("memory_frees_total", "cuda:0") == 1);
-    CHECK(bench.value("memory_free_bytes_total", "cuda:0") == 512);
-    CHECK(bench.value("memory_allocated_bytes", "cuda:0") == 1024);
-    CHECK(bench.value("memory_reserved_bytes", "cuda:0") == 2048);
-    CHECK(bench.value("memory_outstanding_bytes", "cuda:0") == 1024);
-    CHECK(bench.value("memory_outstanding_allocations", "cuda:0") == 1);
-    CHECK(bench.value("memory_allocated_bytes", "cuda:1") == 4096);
-    CHECK(bench.value("memory_frees_total", "cuda:1") == -1);
-    CHECK(bench.aggregator.allocations().front().is_complete);
-    CHECK(bench.aggregator.allocations().front().amount == Amount{5120, 2});
+    fixture.report({.address = 0x1000, .bytes = -512, .allocated = 1024, .reserved = 2048});
+    CHECK(fixture.value("memory_allocations_total", "cuda:0") == 2);
+    CHECK(fixture.value("memory_allocation_bytes_total", "cuda:0") == 1536);
+    CHECK(fixture.value("memory_frees_total", "cuda:0") == 1);
+    CHECK(fixture.value("memory_free_bytes_total", "cuda:0") == 512);
+    CHECK(fixture.value("memory_allocated_bytes", "cuda:0") == 1024);
+    CHECK(fixture.value("memory_reserved_bytes", "cuda:0") == 2048);
+    CHECK(fixture.value("memory_outstanding_bytes", "cuda:0") == 1024);
+    CHECK(fixture.value("memory_outstanding_allocations", "cuda:0") == 1);
+    CHECK(fixture.value("memory_allocated_bytes", "cuda:1") == 4096);
+    CHECK(fixture.value("memory_frees_total", "cuda:1") == -1);
+    CHECK(fixture.aggregator.allocations().front().is_complete);
+    CHECK(fixture.aggregator.allocations().front().amount == Amount{5120, 2});
 }
 
 TEST_CASE("the free of a block from before the exporter is untracked") {
-    Bench bench;
-    bench.report({.address = 0x1000, .bytes = -512, .allocated = 1 << 20, .reserved = 2 << 20});
-    CHECK(bench.value("memory_untracked_frees_total", "cuda:0") == 1);
-    CHECK(bench.value("memory_frees_total", "cuda:0") == -1);
-    CHECK(bench.value("memory_allocated_bytes", "cuda:0") == 1 << 20);
-    CHECK(bench.value("memory_outstanding_bytes", "cuda:0") == 0);
-    CHECK_FALSE(bench.aggregator.allocations().front().is_complete);
+    Bench fixture;
+    fixture.report({.address = 0x1000, .bytes = -512, .allocated = 1 << 20, .reserved = 2 << 20});
+    CHECK(fixture.value("memory_untracked_frees_total", "cuda:0") == 1);
+    CHECK(fixture.value("memory_frees_total", "cuda:0") == -1);
+    CHECK(fixture.value("memory_allocated_bytes", "cuda:0") == 1 << 20);
+    CHECK(fixture.value("memory_outstanding_bytes", "cuda:0") == 0);
+    CHECK_FALSE(fixture.aggregator.allocations().front().is_complete);
 }
 
 TEST_CASE("an address that is given out again was freed in between") {
-    Bench bench;
-    bench.report({.address = 0x1000, .bytes = 512, .allocated = 512});
-    bench.report({.address = 0x1000, .bytes = 2048, .allocated = 2048, .stack = 8});
-    CHECK(bench.value("memory_allocations_total", "cuda:0") == 2);
-    CHECK(bench.value("memory_frees_total", "cuda:0") == 1);
-    CHECK(bench.value("memory_free_bytes_total", "cuda:0") == 512);
-    CHECK(bench.value("memory_outstanding_bytes", "cuda:0") == 2048);
+    Bench fixture;
+    fixture.report({.address = 0x1000, .bytes = 512, .allocated = 512});
+    fixture.report({.address = 0x1000, .bytes = 2048, .allocated = 2048, .stack = 8});
+    CHECK(fixture.value("memory_allocations_total", "cuda:0") == 2);
+    CHECK(fixture.value("memory_frees_total", "cuda:0") == 1);
+    CHECK(fixture.value("memory_free_bytes_total", "cuda:0") == 512);
+    CHECK(fixture.value("memory_outstanding_bytes", "cuda:0") == 2048);
 }
 
 TEST_CASE("the newest report has the allocator's sums") {
-    Bench bench;
-    bench.report({.address = 0x1000, .bytes = 512, .allocated = 512, .at_ns = 2'001});
-    bench.report({.address = 0x2000, .bytes = 512, .allocated = 9999, .at_ns = 2'000});
-    CHECK(bench.value("memory_allocated_bytes", "cuda:0") == 512);
-    bench.report({.address = 0x3000, .bytes = 512, .allocated = 1536, .at_ns = 2'001});
-    CHECK(bench.value("memory_allocated_bytes", "cuda:0") == 1536);
+    Bench fixture;
+    fixture.report({.address = 0x1000, .bytes = 512, .allocated = 512, .at_ns = 2'001});
+    fixture.report({.address = 0x2000, .bytes = 512, .allocated = 9999, .at_ns = 2'000});
+    CHECK(fixture.value("memory_allocated_bytes", "cuda:0") == 512);
+    fixture.report({.address = 0x3000, .bytes = 512, .allocated = 1536, .at_ns = 2'001});
+    CHECK(fixture.value("memory_allocated_bytes", "cuda:0") == 1536);
 }
 
 TEST_CASE("a refused request is no allocation, and has the sums of its moment") {
-    Bench bench;
+    Bench fixture;
     const Usage refused{.bytes = 1 << 30, .allocated = 100, .reserved = 200};
-    CHECK(bench.aggregator.on_record(torch_bytes_of(record_of(refused, TORCH_OUT_OF_MEMORY))));
-    CHECK(bench.value("out_of_memory_total", "cuda:0") == 1);
-    CHECK(bench.value("memory_allocations_total", "cuda:0") == -1);
-    CHECK(bench.value("memory_allocated_bytes", "cuda:0") == 100);
-    CHECK(bench.value("memory_outstanding_bytes", "cuda:0") == 0);
+    CHECK(fixture.aggregator.on_record(torch_bytes_of(record_of(refused, TORCH_OUT_OF_MEMORY))));
+    CHECK(fixture.value("out_of_memory_total", "cuda:0") == 1);
+    CHECK(fixture.value("memory_allocations_total", "cuda:0") == -1);
+    CHECK(fixture.value("memory_allocated_bytes", "cuda:0") == 100);
+    CHECK(fixture.value("memory_outstanding_bytes", "cuda:0") == 0);
     // The probe of CUDA is told of it; other devices' memory it does not know.
-    REQUIRE(bench.refused.size() == 1);
-    CHECK(bench.refused[0].pid == pid);
-    CHECK(bench.refused[0].bytes == 1U << 30U);
-    CHECK(bench.refused[0].allocated == 100);
-    CHECK(bench.refused[0].reserved == 200);
+    REQUIRE(fixture.refused.size() == 1);
+    CHECK(fixture.refused[0].pid == pid);
+    CHECK(fixture.refused[0].bytes == 1U << 30U);
+    CHECK(fixture.refused[0].allocated == 100);
+    CHECK(fixture.refused[0].reserved == 200);
     const Usage other{.bytes = 1 << 30, .device = 0, .type = 0};
-    CHECK(bench.aggregator.on_record(torch_bytes_of(record_of(other, TORCH_OUT_OF_MEMORY))));
-    CHECK(bench.refused.size() == 1);
+    CHECK(fixture.aggregator.on_record(torch_bytes_of(record_of(other, TORCH_OUT_OF_MEMORY))));
+    CHECK(fixture.refused.size() == 1);
 }
 
 TEST_CASE("the sums of the CPU, and of PyTorch 1.8, are not shown") {
-    Bench bench;
-    bench.report({.address = 0x1000, .bytes = 512, .allocated = 512, .device = -1, .type = 0});
-    bench.report({.address = 0x2000, .bytes = 256, .has_totals = false});
-    CHECK(bench.value("memory_allocated_bytes", "cpu") == -1);
-    CHECK(bench.value("memory_reserved_bytes", "cpu") == -1);
-    CHECK(bench.value("memory_outstanding_bytes", "cpu") == 512);
-    CHECK(bench.value("memory_allocated_bytes", "cuda:0") == -1);
-    CHECK(bench.value("memory_outstanding_bytes", "cuda:0") == 256);
-    CHECK(bench.aggregator.allocations().front().is_complete);
-    bench.report({.address = 0x3000, .bytes = -256, .has_totals = false});
-    CHECK_FALSE(bench.aggregator.allocations().front().is_complete);
+    Bench fixture;
+    fixture.report({.address = 0x1000, .bytes = 512, .allocated = 512, .device = -1, .type = 0});
+    fixture.report({.address = 0x2000, .bytes = 256, .has_totals = false});
+    CHECK(fixture.value("memory_allocated_bytes", "cpu") == -1);
+    CHECK(fixture.value("memory_reserved_bytes", "cpu") == -1);
+    CHECK(fixture.value("memory_outstanding_bytes", "cpu") == 512);
+    CHECK(fixture.value("memory_allocated_bytes", "cuda:0") == -1);
+    CHECK(fixture.value("memory_outstanding_bytes", "cuda:0") == 256);
+    CHECK(fixture.aggregator.allocations().front().is_complete);
+    fixture.report({.address = 0x3000, .bytes = -256, .has_totals = false});
+    CHECK_FALSE(fixture.aggregator.allocations().front().is_complete);
 }
 
 TEST_CASE("devices have PyTorch's names") {
@@ -192,152 +192,152 @@ TEST_CASE("devices have PyTorch's names") {
 }
 
 TEST_CASE("blocks over the limit are counted and not followed") {
-    Bench bench(2);
+    Bench fixture(2);
     for (std::uint64_t i = 1; i <= 3; i++) {
-        bench.report({.address = i * 0x1000, .bytes = 512, .allocated = i * 512});
+        fixture.report({.address = i * 0x1000, .bytes = 512, .allocated = i * 512});
     }
-    CHECK(bench.value("memory_allocations_total", "cuda:0") == 3);
-    CHECK(bench.value("memory_outstanding_allocations", "cuda:0") == 2);
-    CHECK(bench.aggregator.forgotten() == 1);
-    CHECK_FALSE(bench.aggregator.allocations().front().is_complete);
-    bench.report({.address = 0x1000, .bytes = -512, .allocated = 1024});
-    bench.report({.address = 0x4000, .bytes = 512, .allocated = 1536});
-    CHECK(bench.value("memory_outstanding_allocations", "cuda:0") == 2);
-    CHECK(bench.aggregator.forgotten() == 1);
+    CHECK(fixture.value("memory_allocations_total", "cuda:0") == 3);
+    CHECK(fixture.value("memory_outstanding_allocations", "cuda:0") == 2);
+    CHECK(fixture.aggregator.forgotten() == 1);
+    CHECK_FALSE(fixture.aggregator.allocations().front().is_complete);
+    fixture.report({.address = 0x1000, .bytes = -512, .allocated = 1024});
+    fixture.report({.address = 0x4000, .bytes = 512, .allocated = 1536});
+    CHECK(fixture.value("memory_outstanding_allocations", "cuda:0") == 2);
+    CHECK(fixture.aggregator.forgotten() == 1);
     // The end of a process makes room, once.
-    bench.report({.address = 0x4000, .bytes = 512, .tgid = pid - 1});
-    CHECK(bench.aggregator.forgotten() == 2);
-    bench.end();
-    bench.aggregator.tidy(1s);
-    bench.report({.address = 0x4000, .bytes = 512, .tgid = pid - 1});
-    bench.report({.address = 0x5000, .bytes = 512, .tgid = pid - 1});
-    bench.report({.address = 0x6000, .bytes = 512, .tgid = pid - 1});
-    CHECK(bench.aggregator.forgotten() == 3);
+    fixture.report({.address = 0x4000, .bytes = 512, .tgid = pid - 1});
+    CHECK(fixture.aggregator.forgotten() == 2);
+    fixture.end();
+    fixture.aggregator.tidy(1s);
+    fixture.report({.address = 0x4000, .bytes = 512, .tgid = pid - 1});
+    fixture.report({.address = 0x5000, .bytes = 512, .tgid = pid - 1});
+    fixture.report({.address = 0x6000, .bytes = 512, .tgid = pid - 1});
+    CHECK(fixture.aggregator.forgotten() == 3);
 }
 
 TEST_CASE("a user who fills the table leaves the others a share") {
-    Bench bench(64);  // shares of 4 blocks
+    Bench fixture(64);  // shares of 4 blocks
     const auto allocate = [&](std::uint32_t tgid, std::uint64_t number) {
-        bench.report({.address = number * 0x1000, .bytes = 512, .tgid = tgid});
+        fixture.report({.address = number * 0x1000, .bytes = 512, .tgid = tgid});
     };
     std::uint64_t forgotten = 0;
     for (std::uint64_t i = 1; i <= 1'000; i++) {
         allocate(1'000, i);
     }
-    CHECK(bench.aggregator.forgotten() == (forgotten += 1'000 - 64));
+    CHECK(fixture.aggregator.forgotten() == (forgotten += 1'000 - 64));
     for (std::uint64_t i = 1; i <= 5; i++) {
         allocate(2'000, i);
     }
-    CHECK(bench.aggregator.forgotten() == (forgotten += 1));
-    bench.report({.address = 0x1000, .bytes = -512, .tgid = 2'000});
+    CHECK(fixture.aggregator.forgotten() == (forgotten += 1));
+    fixture.report({.address = 0x1000, .bytes = -512, .tgid = 2'000});
     allocate(2'000, 9);
-    CHECK(bench.aggregator.forgotten() == forgotten);
+    CHECK(fixture.aggregator.forgotten() == forgotten);
     // More processes of a user have no more than one, whether he filled the table or not.
     for (std::uint32_t tgid = 1'001; tgid <= 1'100; tgid++) {
         allocate(tgid, 1);
         allocate(tgid + 1'000, 1);
     }
-    CHECK(bench.aggregator.forgotten() == (forgotten += 96 + 100));
+    CHECK(fixture.aggregator.forgotten() == (forgotten += 96 + 100));
     // Another user still has a share.
     for (std::uint64_t i = 1; i <= 5; i++) {
         allocate(3'000, i);
     }
-    CHECK(bench.aggregator.forgotten() == (forgotten += 1));
+    CHECK(fixture.aggregator.forgotten() == (forgotten += 1));
     // Not any number of users: the exporter's memory is bounded.
     for (std::uint32_t user = 4; user < 104; user++) {
         allocate(user * 1'000, 1);
     }
-    CHECK(bench.aggregator.forgotten() == (forgotten += 100 - (64 - 3 * 4)));
+    CHECK(fixture.aggregator.forgotten() == (forgotten += 100 - (64 - 3 * 4)));
     // The end of a process gives its part back.
-    bench.end(2'000);
+    fixture.end(2'000);
     for (std::uint64_t i = 1; i <= 5; i++) {
         allocate(2'001, i);
     }
-    CHECK(bench.aggregator.forgotten() == (forgotten += 1));
+    CHECK(fixture.aggregator.forgotten() == (forgotten += 1));
 }
 
 TEST_CASE("a block over the limit makes a device without sums incomplete") {
-    Bench bench(1);
-    bench.report({.address = 0x1000, .bytes = 512, .device = -1, .type = 0});
-    CHECK(bench.aggregator.allocations().front().is_complete);
-    bench.report({.address = 0x2000, .bytes = 512, .device = -1, .type = 0});
-    CHECK_FALSE(bench.aggregator.allocations().front().is_complete);
+    Bench fixture(1);
+    fixture.report({.address = 0x1000, .bytes = 512, .device = -1, .type = 0});
+    CHECK(fixture.aggregator.allocations().front().is_complete);
+    fixture.report({.address = 0x2000, .bytes = 512, .device = -1, .type = 0});
+    CHECK_FALSE(fixture.aggregator.allocations().front().is_complete);
 }
 
 TEST_CASE("the stack of a block that is not followed is removed with its process") {
-    Bench bench(1);
-    bench.report({.address = 0x1000, .bytes = 512, .stack = 7});
-    bench.report({.address = 0x2000, .bytes = 512, .stack = 8});
-    bench.end();
-    std::ranges::sort(bench.forgotten);
-    CHECK(bench.forgotten == std::vector<std::int32_t>{7, 8});
+    Bench fixture(1);
+    fixture.report({.address = 0x1000, .bytes = 512, .stack = 7});
+    fixture.report({.address = 0x2000, .bytes = 512, .stack = 8});
+    fixture.end();
+    std::ranges::sort(fixture.forgotten);
+    CHECK(fixture.forgotten == std::vector<std::int32_t>{7, 8});
 }
 
 TEST_CASE("call sites hold what was allocated there") {
-    Bench bench;
-    bench.report({.address = 0x1000, .bytes = 512, .allocated = 512});
-    bench.report({.address = 0x2000, .bytes = 512, .allocated = 1024});
-    bench.report({.address = 0x3000, .bytes = 64, .allocated = 1088, .stack = 8});
-    REQUIRE(bench.tickets.size() == 2);
-    bench.aggregator.on_site_name({bench.tickets[0],
+    Bench fixture;
+    fixture.report({.address = 0x1000, .bytes = 512, .allocated = 512});
+    fixture.report({.address = 0x2000, .bytes = 512, .allocated = 1024});
+    fixture.report({.address = 0x3000, .bytes = 64, .allocated = 1088, .stack = 8});
+    REQUIRE(fixture.tickets.size() == 2);
+    fixture.aggregator.on_site_name({fixture.tickets[0],
                                    {{"c10::cuda::malloc", "libc10_cuda.so", 1},
                                     {"at::empty_cuda", "libtorch_cuda.so", 2},
                                     {"step", "model.so", 3}}});
-    bench.aggregator.on_site_name({bench.tickets[1], {{"c10::alloc", "libc10.so", 1}}});
-    CHECK(bench.value("memory_site_outstanding_bytes", "at::empty_cuda < step") == 1024);
+    fixture.aggregator.on_site_name({fixture.tickets[1], {{"c10::alloc", "libc10.so", 1}}});
+    CHECK(fixture.value("memory_site_outstanding_bytes", "at::empty_cuda < step") == 1024);
     // The allocator is shown where nothing else is known.
-    CHECK(bench.value("memory_site_outstanding_bytes", "c10::alloc") == 64);
-    const auto all = bench.aggregator.allocations();
+    CHECK(fixture.value("memory_site_outstanding_bytes", "c10::alloc") == 64);
+    const auto all = fixture.aggregator.allocations();
     REQUIRE(all.size() == 1);
     REQUIRE(all[0].sites.size() == 2);
     CHECK(all[0].sites[0].amount == Amount{1024, 2});
     CHECK(all[0].sites[0].name.frames.size() == 3);
-    bench.report({.address = 0x3000, .bytes = -64, .allocated = 1024});
-    CHECK(bench.value("memory_site_outstanding_bytes", "c10::alloc") == -1);
+    fixture.report({.address = 0x3000, .bytes = -64, .allocated = 1024});
+    CHECK(fixture.value("memory_site_outstanding_bytes", "c10::alloc") == -1);
 }
 
 TEST_CASE("with its end, a process takes its memory from the page, and later its counters") {
-    Bench bench;
-    bench.report({.address = 0x1000, .bytes = 512, .allocated = 512});
-    bench.report({.address = 0x1000, .bytes = 512, .allocated = 512, .tgid = pid - 1});
-    bench.end();
-    CHECK(bench.forgotten.empty());  // the other process has the stack, too
-    bench.end(pid - 1);
-    CHECK(bench.forgotten == std::vector{7});
-    CHECK(bench.value("memory_allocated_bytes", "cuda:0") == -1);
-    CHECK(bench.value("memory_outstanding_bytes", "cuda:0") == -1);
-    CHECK(bench.aggregator.allocations().empty());
-    CHECK(bench.value("memory_allocations_total", "cuda:0") == 2);
-    bench.aggregator.tidy(10s);
-    CHECK(bench.value("memory_allocations_total", "cuda:0") == 2);
-    bench.aggregator.tidy(1h);
-    CHECK(bench.value("memory_allocations_total", "cuda:0") == -1);
-    CHECK(bench.forgotten == std::vector{7});
+    Bench fixture;
+    fixture.report({.address = 0x1000, .bytes = 512, .allocated = 512});
+    fixture.report({.address = 0x1000, .bytes = 512, .allocated = 512, .tgid = pid - 1});
+    fixture.end();
+    CHECK(fixture.forgotten.empty());  // the other process has the stack, too
+    fixture.end(pid - 1);
+    CHECK(fixture.forgotten == std::vector{7});
+    CHECK(fixture.value("memory_allocated_bytes", "cuda:0") == -1);
+    CHECK(fixture.value("memory_outstanding_bytes", "cuda:0") == -1);
+    CHECK(fixture.aggregator.allocations().empty());
+    CHECK(fixture.value("memory_allocations_total", "cuda:0") == 2);
+    fixture.aggregator.tidy(10s);
+    CHECK(fixture.value("memory_allocations_total", "cuda:0") == 2);
+    fixture.aggregator.tidy(1h);
+    CHECK(fixture.value("memory_allocations_total", "cuda:0") == -1);
+    CHECK(fixture.forgotten == std::vector{7});
 }
 
 TEST_CASE("a process that nobody saw end gives its stacks back, too") {
-    Bench bench;
-    bench.report({.address = 0x1000, .bytes = 512, .allocated = 512});
-    bench.aggregator.processes().scan(1s);
-    bench.aggregator.processes().scan(2s);  // no process has this id
-    bench.aggregator.tidy(3s);
-    CHECK(bench.forgotten == std::vector{7});
-    CHECK(bench.value("memory_allocated_bytes", "cuda:0") == -1);
+    Bench fixture;
+    fixture.report({.address = 0x1000, .bytes = 512, .allocated = 512});
+    fixture.aggregator.processes().scan(1s);
+    fixture.aggregator.processes().scan(2s);  // no process has this id
+    fixture.aggregator.tidy(3s);
+    CHECK(fixture.forgotten == std::vector{7});
+    CHECK(fixture.value("memory_allocated_bytes", "cuda:0") == -1);
 }
 
 TEST_CASE("sizes and records of any kind do no harm") {
-    Bench bench;
-    bench.report({.address = 0, .bytes = INT64_MIN});
-    bench.report({.address = 1, .bytes = INT64_MAX});
-    bench.report({.address = 2, .bytes = INT64_MAX});
-    bench.report({.address = 3, .bytes = 0});
-    bench.report({.address = 1, .bytes = -1});
-    CHECK(bench.value("memory_untracked_frees_total", "cuda:0") == 1);
-    CHECK(bench.value("memory_outstanding_bytes", "cuda:0") == INT64_MAX);
+    Bench fixture;
+    fixture.report({.address = 0, .bytes = INT64_MIN});
+    fixture.report({.address = 1, .bytes = INT64_MAX});
+    fixture.report({.address = 2, .bytes = INT64_MAX});
+    fixture.report({.address = 3, .bytes = 0});
+    fixture.report({.address = 1, .bytes = -1});
+    CHECK(fixture.value("memory_untracked_frees_total", "cuda:0") == 1);
+    CHECK(fixture.value("memory_outstanding_bytes", "cuda:0") == INT64_MAX);
     torch_record other = record_of({});
     other.head.type = 99;
-    CHECK_FALSE(bench.aggregator.on_record(torch_bytes_of(other)));
-    CHECK_FALSE(bench.aggregator.on_record(torch_bytes_of(traced_record{1, 2, 3, 99})));
-    CHECK_FALSE(bench.aggregator.on_record({}));
-    CHECK_FALSE(bench.aggregator.on_record(torch_bytes_of(std::array<std::byte, 73>{})));
+    CHECK_FALSE(fixture.aggregator.on_record(torch_bytes_of(other)));
+    CHECK_FALSE(fixture.aggregator.on_record(torch_bytes_of(traced_record{1, 2, 3, 99})));
+    CHECK_FALSE(fixture.aggregator.on_record({}));
+    CHECK_FALSE(fixture.aggregator.on_record(torch_bytes_of(std::array<std::byte, 73>{})));
 }

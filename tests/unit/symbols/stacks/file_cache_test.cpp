@@ -68,12 +68,12 @@ FileId id_of(std::uint64_t inode) {
 }  // namespace
 
 TEST_CASE("functions are found once and then known", "[file_cache]") {
-    CacheFixture bench;
-    CachedFile &file = bench.cache.keep(id_of(1), file_of(image_with("_ZN1T5firstEv")));
+    CacheFixture fixture;
+    CachedFile &file = fixture.cache.keep(id_of(1), file_of(image_with("_ZN1T5firstEv")));
     const std::vector<std::uint64_t> offsets{code + 0x120, code + 0x200, code + 0x120, 5,
                                              code + 0x150};
     for (int round = 0; round < 2; ++round) {
-        const auto functions = bench.cache.functions_at(file, offsets);
+        const auto functions = fixture.cache.functions_at(file, offsets);
         REQUIRE(functions.size() == 5);
         CHECK(functions[0].name == "T::first");
         CHECK(functions[0].offset == 0x20);
@@ -84,90 +84,90 @@ TEST_CASE("functions are found once and then known", "[file_cache]") {
         CHECK(functions[4].name.empty());
         CHECK(named == 2);
     }
-    CHECK(bench.cache.names() == 4);
-    CHECK(bench.cache.functions_at(file, {}).empty());
+    CHECK(fixture.cache.names() == 4);
+    CHECK(fixture.cache.functions_at(file, {}).empty());
 }
 
 TEST_CASE("a file that is not used for a minute is closed", "[file_cache]") {
-    CacheFixture bench;
+    CacheFixture fixture;
     Fd first = file_of(image_with("first"));
     Fd second = file_of(image_with("other"));
     const struct stat first_status = status_of(first);
     const struct stat second_status = status_of(second);
-    CHECK_FALSE(bench.cache.next_close());
-    bench.cache.keep(id_of(1), std::move(first));
-    CHECK(bench.cache.next_close() == bench.now + 60s);
-    bench.now += 30s;
-    bench.cache.keep(id_of(2), std::move(second));
-    CHECK(bench.cache.next_close() == bench.now + 30s);
+    CHECK_FALSE(fixture.cache.next_close());
+    fixture.cache.keep(id_of(1), std::move(first));
+    CHECK(fixture.cache.next_close() == fixture.now + 60s);
+    fixture.now += 30s;
+    fixture.cache.keep(id_of(2), std::move(second));
+    CHECK(fixture.cache.next_close() == fixture.now + 30s);
 
-    bench.now += 29s;
-    bench.cache.close_unused();
-    REQUIRE(bench.cache.find(id_of(1)) != nullptr);  // used at 59 s
-    CHECK(bench.cache.next_close() == bench.now + 31s);
-    bench.now += 31s;
-    bench.cache.close_unused();
+    fixture.now += 29s;
+    fixture.cache.close_unused();
+    REQUIRE(fixture.cache.find(id_of(1)) != nullptr);  // used at 59 s
+    CHECK(fixture.cache.next_close() == fixture.now + 31s);
+    fixture.now += 31s;
+    fixture.cache.close_unused();
     CHECK(descriptors_of(first_status) == 1);
     CHECK(descriptors_of(second_status) == 0);
-    CHECK(bench.cache.find(id_of(2)) == nullptr);
-    CHECK(bench.cache.size() == 1);
+    CHECK(fixture.cache.find(id_of(2)) == nullptr);
+    CHECK(fixture.cache.size() == 1);
 
-    CachedFile *file = bench.cache.find(id_of(1));
+    CachedFile *file = fixture.cache.find(id_of(1));
     REQUIRE(file != nullptr);
-    CHECK(bench.name_at(*file, code + 0x100) == "first");
-    CHECK(bench.cache.names() == 1);
-    bench.now += 60s;
-    bench.cache.close_unused();
+    CHECK(fixture.name_at(*file, code + 0x100) == "first");
+    CHECK(fixture.cache.names() == 1);
+    fixture.now += 60s;
+    fixture.cache.close_unused();
     CHECK(descriptors_of(first_status) == 0);
-    CHECK(bench.cache.names() == 0);
-    CHECK_FALSE(bench.cache.next_close());
+    CHECK(fixture.cache.names() == 0);
+    CHECK_FALSE(fixture.cache.next_close());
 }
 
 TEST_CASE("the least recently used file goes first", "[file_cache]") {
-    CacheFixture bench(2);
-    bench.cache.keep(id_of(1), file_of(image_with("one")));
-    bench.cache.keep(id_of(2), file_of(image_with("two")));
-    REQUIRE(bench.cache.find(id_of(1)) != nullptr);
-    bench.cache.keep(id_of(3), file_of(image_with("three")));
-    CHECK(bench.cache.size() == 2);
-    CHECK(bench.cache.find(id_of(2)) == nullptr);
-    CHECK(bench.cache.find(id_of(1)) != nullptr);
-    CHECK(bench.cache.find(id_of(3)) != nullptr);
+    CacheFixture fixture(2);
+    fixture.cache.keep(id_of(1), file_of(image_with("one")));
+    fixture.cache.keep(id_of(2), file_of(image_with("two")));
+    REQUIRE(fixture.cache.find(id_of(1)) != nullptr);
+    fixture.cache.keep(id_of(3), file_of(image_with("three")));
+    CHECK(fixture.cache.size() == 2);
+    CHECK(fixture.cache.find(id_of(2)) == nullptr);
+    CHECK(fixture.cache.find(id_of(1)) != nullptr);
+    CHECK(fixture.cache.find(id_of(3)) != nullptr);
 }
 
 TEST_CASE("names are bounded, those of unused files go first", "[file_cache]") {
-    CacheFixture bench(64, 3);
-    CachedFile &one = bench.cache.keep(id_of(1), file_of(image_with("one")));
-    CachedFile &two = bench.cache.keep(id_of(2), file_of(image_with("two")));
-    CHECK(bench.name_at(one, code + 0x100) == "one");
-    CHECK(bench.name_at(two, code + 0x100) == "two");
-    CHECK(bench.name_at(two, code + 0x101) == "two");
+    CacheFixture fixture(64, 3);
+    CachedFile &one = fixture.cache.keep(id_of(1), file_of(image_with("one")));
+    CachedFile &two = fixture.cache.keep(id_of(2), file_of(image_with("two")));
+    CHECK(fixture.name_at(one, code + 0x100) == "one");
+    CHECK(fixture.name_at(two, code + 0x100) == "two");
+    CHECK(fixture.name_at(two, code + 0x101) == "two");
     CHECK(named == 3);
-    CHECK(bench.name_at(two, code + 0x102) == "two");
-    CHECK(bench.cache.names() == 3);
-    CHECK(bench.name_at(two, code + 0x100) == "two");
+    CHECK(fixture.name_at(two, code + 0x102) == "two");
+    CHECK(fixture.cache.names() == 3);
+    CHECK(fixture.name_at(two, code + 0x100) == "two");
     CHECK(named == 4);
-    CHECK(bench.name_at(one, code + 0x100) == "one");  // forgotten, and found again
+    CHECK(fixture.name_at(one, code + 0x100) == "one");  // forgotten, and found again
     CHECK(named == 5);
-    CHECK(bench.cache.names() <= 3);
+    CHECK(fixture.cache.names() <= 3);
     // More at once than there is room for: answered all the same.
     const std::vector<std::uint64_t> many{code + 0x100, code + 0x101, code + 0x102, code + 0x103};
-    for (const FunctionAt &function : bench.cache.functions_at(two, many)) {
+    for (const FunctionAt &function : fixture.cache.functions_at(two, many)) {
         CHECK(function.name == "two");
     }
-    CHECK(bench.cache.names() == 0);
+    CHECK(fixture.cache.names() == 0);
 }
 
 TEST_CASE("a file that was changed is not the one that was kept", "[file_cache]") {
-    CacheFixture bench;
+    CacheFixture fixture;
     Fd fd = file_of(image_with("before"));
     const Fd same(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-    CachedFile &file = bench.cache.keep(id_of(1), std::move(fd));
+    CachedFile &file = fixture.cache.keep(id_of(1), std::move(fd));
     CHECK(file.bytes() == static_cast<std::uint64_t>(status_of(same).st_size));
-    CHECK(bench.cache.find(id_of(1), file.bytes()) == &file);
-    CHECK(bench.cache.find(id_of(1), file.bytes() + 1) == nullptr);
-    CHECK(bench.cache.find(id_of(2)) == nullptr);
-    CHECK(bench.cache.find({1, 0, 7, 0}) == nullptr);  // the number was used again
+    CHECK(fixture.cache.find(id_of(1), file.bytes()) == &file);
+    CHECK(fixture.cache.find(id_of(1), file.bytes() + 1) == nullptr);
+    CHECK(fixture.cache.find(id_of(2)) == nullptr);
+    CHECK(fixture.cache.find({1, 0, 7, 0}) == nullptr);  // the number was used again
 
     SECTION("in place") {
         const std::array<timespec, 2> times{{{0, UTIME_OMIT}, {12, 34}}};
@@ -179,58 +179,58 @@ TEST_CASE("a file that was changed is not the one that was kept", "[file_cache]"
         const std::array<timespec, 2> times{status.st_atim, status.st_mtim};
         REQUIRE(::futimens(same.get(), times.data()) == 0);
     }
-    CHECK(bench.cache.find(id_of(1)) == nullptr);
-    CHECK(bench.cache.size() == 0);
-    CachedFile &again = bench.cache.keep(id_of(1), file_of(image_with("after")));
-    CHECK(bench.name_at(again, code + 0x100) == "after");
+    CHECK(fixture.cache.find(id_of(1)) == nullptr);
+    CHECK(fixture.cache.size() == 0);
+    CachedFile &again = fixture.cache.keep(id_of(1), file_of(image_with("after")));
+    CHECK(fixture.name_at(again, code + 0x100) == "after");
 }
 
 TEST_CASE("a file that is kept twice is there once", "[file_cache]") {
-    CacheFixture bench;
-    CachedFile &old = bench.cache.keep(id_of(1), file_of(image_with("old")));
-    CHECK(bench.name_at(old, code + 0x100) == "old");
-    bench.cache.keep(id_of(1), file_of(image_with("young")));
-    CHECK(bench.cache.size() == 1);
-    CHECK(bench.cache.names() == 0);
-    CHECK(bench.name_at(*bench.cache.find(id_of(1)), code + 0x100) == "young");
+    CacheFixture fixture;
+    CachedFile &old = fixture.cache.keep(id_of(1), file_of(image_with("old")));
+    CHECK(fixture.name_at(old, code + 0x100) == "old");
+    fixture.cache.keep(id_of(1), file_of(image_with("young")));
+    CHECK(fixture.cache.size() == 1);
+    CHECK(fixture.cache.names() == 0);
+    CHECK(fixture.name_at(*fixture.cache.find(id_of(1)), code + 0x100) == "young");
 }
 
 TEST_CASE("what is not an ELF file is remembered without being open", "[file_cache]") {
-    CacheFixture bench;
+    CacheFixture fixture;
     Fd fd = file_of(std::vector<std::byte>(5000));
     const struct stat status = status_of(fd);
-    CachedFile &file = bench.cache.keep(id_of(1), std::move(fd));
+    CachedFile &file = fixture.cache.keep(id_of(1), std::move(fd));
     CHECK(file.elf() == nullptr);
     CHECK(descriptors_of(status) == 0);
-    CHECK(bench.cache.find(id_of(1)) == &file);
-    CHECK(bench.name_at(file, 0x100).empty());
+    CHECK(fixture.cache.find(id_of(1)) == &file);
+    CHECK(fixture.name_at(file, 0x100).empty());
     CHECK(file.read(0, 10).empty());
-    bench.now += 60s;
-    bench.cache.close_unused();
-    CHECK(bench.cache.find(id_of(1)) == nullptr);
+    fixture.now += 60s;
+    fixture.cache.close_unused();
+    CHECK(fixture.cache.find(id_of(1)) == nullptr);
 }
 
 TEST_CASE("a file whose symbols are damaged is not read again", "[file_cache]") {
-    CacheFixture bench;
+    CacheFixture fixture;
     auto bytes = image_with("first");
     Fd fd = file_of(bytes);
     const Fd same(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-    CachedFile &file = bench.cache.keep(id_of(1), std::move(fd));
+    CachedFile &file = fixture.cache.keep(id_of(1), std::move(fd));
     REQUIRE(::ftruncate(same.get(), 0x100) == 0);
-    CHECK(bench.name_at(file, code + 0x100).empty());
+    CHECK(fixture.name_at(file, code + 0x100).empty());
     REQUIRE(::pwrite(same.get(), bytes.data(), bytes.size(), 0) ==
             static_cast<ssize_t>(bytes.size()));
-    CHECK(bench.name_at(file, code + 0x101).empty());
+    CHECK(fixture.name_at(file, code + 0x101).empty());
     CHECK(named == 0);
 }
 
 TEST_CASE("the symbols of a file are read once, for all questions", "[file_cache]") {
-    CacheFixture bench;
+    CacheFixture fixture;
     const auto bytes = image_with("_ZN1T5firstEv");
     Fd fd = file_of(bytes);
     const Fd same(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-    CachedFile &file = bench.cache.keep(id_of(1), std::move(fd));
-    CHECK(bench.name_at(file, code + 0x100) == "T::first");
+    CachedFile &file = fixture.cache.keep(id_of(1), std::move(fd));
+    CHECK(fixture.name_at(file, code + 0x100) == "T::first");
     Elf64_Ehdr header{};
     Elf64_Shdr symtab{};
     std::memcpy(&header, bytes.data(), sizeof(header));
@@ -240,7 +240,7 @@ TEST_CASE("the symbols of a file are read once, for all questions", "[file_cache
     const std::vector<std::byte> zeros(symtab.sh_size);
     REQUIRE(::pwrite(same.get(), zeros.data(), zeros.size(),
                      static_cast<off_t>(symtab.sh_offset)) == static_cast<ssize_t>(zeros.size()));
-    CHECK(bench.name_at(file, code + 0x200) == "second");
+    CHECK(fixture.name_at(file, code + 0x200) == "second");
 }
 
 TEST_CASE("a file with more functions than an index may have has names, too", "[file_cache]") {
@@ -253,9 +253,9 @@ TEST_CASE("a file with more functions than an index may have has names, too", "[
 }
 
 TEST_CASE("bytes of a cached file end where it ends", "[file_cache]") {
-    CacheFixture bench;
+    CacheFixture fixture;
     const auto bytes = image_with("first");
-    CachedFile &file = bench.cache.keep(id_of(1), file_of(bytes));
+    CachedFile &file = fixture.cache.keep(id_of(1), file_of(bytes));
     CHECK(file.read(1, 3) == "ELF");
     CHECK(file.read(bytes.size() - 2, 10).size() == 2);
     CHECK(file.read(bytes.size(), 10).empty());

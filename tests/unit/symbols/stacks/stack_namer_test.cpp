@@ -132,8 +132,8 @@ ImageOptions two_functions() {
 
 TEST_CASE("the stack of another process is named", "[stack_namer]") {
     const ChildProcess child([](const auto &tell) { stack_test::Trainer().step(tell); });
-    NamerFixture bench;
-    const auto all = bench.frames_of(child.tgid(), child.told());
+    NamerFixture fixture;
+    const auto all = fixture.frames_of(child.tgid(), child.told());
     REQUIRE(all.size() == child.told().size());
     const auto frames = from(all, "stack_test::leak_big");
     REQUIRE(frames.size() > 3);
@@ -151,17 +151,17 @@ TEST_CASE("the stack of another process is named", "[stack_namer]") {
 
 TEST_CASE("a call that is its function's last instruction is that function's", "[stack_namer]") {
     const ChildProcess child([](const auto &tell) { stack_test::calls_last(tell); });
-    NamerFixture bench;
+    NamerFixture fixture;
     const auto frames =
-        from(bench.frames_of(child.tgid(), child.told()), "stack_test::never_returns");
+        from(fixture.frames_of(child.tgid(), child.told()), "stack_test::never_returns");
     REQUIRE(frames.size() > 2);
     CHECK(frames[1].function == "stack_test::calls_last");
 }
 
 TEST_CASE("places in a file are those of return addresses", "[stack_namer]") {
     const MappedImage image(two_functions());
-    NamerFixture bench;
-    const auto frames = bench.frames_of(
+    NamerFixture fixture;
+    const auto frames = fixture.frames_of(
         own_tgid(), {image.at(0x101), image.at(0x140), image.at(0x141), image.at(0x100),
                      image.at(0x180), image.at(0x181), image.at(0x1000)});
     REQUIRE(frames.size() == 7);
@@ -188,16 +188,16 @@ TEST_CASE("places in a file are those of return addresses", "[stack_namer]") {
 
 TEST_CASE("a stripped program gives places in its file", "[stack_namer]") {
     const MappedImage image({});
-    NamerFixture bench;
-    const auto frames = bench.frames_of(own_tgid(), {image.at(0x234)});
+    NamerFixture fixture;
+    const auto frames = fixture.frames_of(own_tgid(), {image.at(0x234)});
     CHECK(site_label(frames) == image.name() + "+0x4234");
 }
 
 TEST_CASE("a file that cannot be opened still has a name", "[stack_namer]") {
     const MappedImage image(two_functions(), true);
-    NamerFixture bench;
-    const auto frames = bench.frames_of(own_tgid(), {image.at(0x101)});
-    CHECK(bench.counts.refused == 1);
+    NamerFixture fixture;
+    const auto frames = fixture.frames_of(own_tgid(), {image.at(0x101)});
+    CHECK(fixture.counts.refused == 1);
     CHECK(frames[0].function.empty());
     CHECK(frames[0].module.starts_with(image.name()));
     CHECK(frames[0].offset == ElfImage::kCodeOffset + 0x101);
@@ -206,7 +206,7 @@ TEST_CASE("a file that cannot be opened still has a name", "[stack_namer]") {
 TEST_CASE("addresses of no file are not resolved", "[stack_namer]") {
     const auto heap = std::make_unique<int>(7);
     const MappedImage image(two_functions());
-    NamerFixture bench;
+    NamerFixture fixture;
     const std::vector<std::uint64_t> addresses{0,
                                                1,
                                                ~std::uint64_t{0},
@@ -215,24 +215,24 @@ TEST_CASE("addresses of no file are not resolved", "[stack_namer]") {
                                                reinterpret_cast<std::uint64_t>(heap.get()),
                                                reinterpret_cast<std::uint64_t>(&image),
                                                std::uint64_t{1} << 63};
-    const auto frames = bench.frames_of(own_tgid(), addresses);
+    const auto frames = fixture.frames_of(own_tgid(), addresses);
     REQUIRE(frames.size() == addresses.size());
     for (const Frame &frame : frames) {
         CHECK(is_unresolved(frame));
     }
-    CHECK(bench.frames_of(own_tgid(), {}).empty());
-    CHECK(bench.counts.opened == 0);
+    CHECK(fixture.frames_of(own_tgid(), {}).empty());
+    CHECK(fixture.counts.opened == 0);
     // Nor does more than a stack can have cost anything.
     CHECK(
-        bench.frames_of(own_tgid(), std::vector<std::uint64_t>(100'000, image.at(0x101))).size() ==
+        fixture.frames_of(own_tgid(), std::vector<std::uint64_t>(100'000, image.at(0x101))).size() ==
         StackNamer::max_frames);
 }
 
 TEST_CASE("a process that is gone has frames that are not resolved", "[stack_namer]") {
     ChildProcess child([](const auto &tell) { stack_test::leak_big(tell); });
     child.end();
-    NamerFixture bench;
-    const auto frames = bench.frames_of(child.tgid(), child.told());
+    NamerFixture fixture;
+    const auto frames = fixture.frames_of(child.tgid(), child.told());
     REQUIRE(frames.size() == child.told().size());
     for (const Frame &frame : frames) {
         CHECK(is_unresolved(frame));
@@ -241,24 +241,24 @@ TEST_CASE("a process that is gone has frames that are not resolved", "[stack_nam
 
 TEST_CASE("a stack is not looked up in another program", "[stack_namer]") {
     const MappedImage image(two_functions());
-    NamerFixture bench;
+    NamerFixture fixture;
     const auto code_start = code_start_of(own_tgid());
     REQUIRE(code_start);
     const std::uint64_t address = image.at(0x101);
-    CHECK(bench.frames_of(own_tgid(), {address}, *code_start)[0].function == "T::first");
-    CHECK(is_unresolved(bench.frames_of(own_tgid(), {address}, *code_start + 0x1000)[0]));
-    CHECK(bench.frames_of(own_tgid(), {address}, 0)[0].function == "T::first");
+    CHECK(fixture.frames_of(own_tgid(), {address}, *code_start)[0].function == "T::first");
+    CHECK(is_unresolved(fixture.frames_of(own_tgid(), {address}, *code_start + 0x1000)[0]));
+    CHECK(fixture.frames_of(own_tgid(), {address}, 0)[0].function == "T::first");
 }
 
 TEST_CASE("a sample on the first byte of a function is in it, a return address before it is not",
           "[stack_namer]") {
     const MappedImage image(two_functions());
-    NamerFixture bench;
+    NamerFixture fixture;
     StackRequest request{.ticket = 1,
                          .tgid = own_tgid(),
                          .addresses = {image.at(0x100), image.at(0x140)},
                          .is_thorough = true};
-    const auto reply = [&] { return bench.namer.name({&request, 1}).front(); };
+    const auto reply = [&] { return fixture.namer.name({&request, 1}).front(); };
     CHECK(reply().frames[0].function.empty());
     CHECK(reply().frames[1].function == "T::first");
     CHECK(reply().frames[1].offset == 0x40);
@@ -274,27 +274,27 @@ TEST_CASE("a sample on the first byte of a function is in it, a return address b
 TEST_CASE("a batch reads each process and each file once", "[stack_namer]") {
     const MappedImage image(two_functions());
     const ChildProcess child([](const auto &tell) { stack_test::leak_big(tell); });
-    NamerFixture bench;
+    NamerFixture fixture;
     const std::vector<StackRequest> requests{{1, own_tgid(), {image.at(0x101), image.at(0x150)}},
                                              {2, child.tgid(), {image.at(0x101)}},
                                              {3, own_tgid(), {5, image.at(0x150)}}};
-    const auto answers = bench.namer.name(requests);
+    const auto answers = fixture.namer.name(requests);
     REQUIRE(answers.size() == 3);
     CHECK(answers[0].ticket == 1);
     CHECK(answers[0].frames.size() == 2);
     CHECK(answers[1].frames[0].function == "T::first");
     CHECK(is_unresolved(answers[2].frames[0]));
     CHECK(answers[2].frames[1].offset == 0x10);
-    CHECK(bench.counts.lists == 2);
-    CHECK(bench.counts.opened == 1);
-    CHECK(bench.namer.name(requests).size() == 3);
-    CHECK(bench.counts.lists == 4);
-    CHECK(bench.counts.opened == 1);
+    CHECK(fixture.counts.lists == 2);
+    CHECK(fixture.counts.opened == 1);
+    CHECK(fixture.namer.name(requests).size() == 3);
+    CHECK(fixture.counts.lists == 4);
+    CHECK(fixture.counts.opened == 1);
 
     // Closed after a minute, opened again when needed.
-    CHECK(bench.namer.close_unused() == bench.now + 60s);
-    bench.now += 60s;
-    CHECK_FALSE(bench.namer.close_unused());
-    CHECK(bench.namer.name(requests)[1].frames[0].function == "T::first");
-    CHECK(bench.counts.opened == 2);
+    CHECK(fixture.namer.close_unused() == fixture.now + 60s);
+    fixture.now += 60s;
+    CHECK_FALSE(fixture.namer.close_unused());
+    CHECK(fixture.namer.name(requests)[1].frames[0].function == "T::first");
+    CHECK(fixture.counts.opened == 2);
 }

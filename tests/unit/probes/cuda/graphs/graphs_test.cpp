@@ -39,360 +39,360 @@ struct GraphsFixture : Fixture {
 }  // namespace
 
 TEST_CASE("captured calls are no launches and no copies until their graph is launched") {
-    GraphsFixture bench;
-    bench.capture(1, 0x100, 0x200, 3'000);
-    bench.apply_all();
-    CHECK(bench.page("cuda_graph_captured_total") ==
+    GraphsFixture fixture;
+    fixture.capture(1, 0x100, 0x200, 3'000);
+    fixture.apply_all();
+    CHECK(fixture.page("cuda_graph_captured_total") ==
           Page{{{"python", "", "", "", "launch"}, 1}, {{"python", "", "", "", "copy"}, 1}});
-    CHECK(bench.page("cuda_kernel_launches_total").empty());
-    CHECK(bench.page("cuda_memcpy_total").empty());
-    bench.launch_graph(0x200, 4'000);
-    bench.launch_graph(0x200, 4'001);
-    CHECK(bench.page("cuda_kernel_launches_total") ==
+    CHECK(fixture.page("cuda_kernel_launches_total").empty());
+    CHECK(fixture.page("cuda_memcpy_total").empty());
+    fixture.launch_graph(0x200, 4'000);
+    fixture.launch_graph(0x200, 4'001);
+    CHECK(fixture.page("cuda_kernel_launches_total") ==
           Page{{{"python", "", "", "", "gemm", "7x1x1", "32x2x1", "graph", "4"}, 2}});
-    CHECK(bench.page("cuda_memcpy_bytes_total") ==
+    CHECK(fixture.page("cuda_memcpy_bytes_total") ==
           Page{{{"python", "", "", "", "h2d", "graph", "4"}, 200}});
-    CHECK(bench.page("cuda_graph_launches_total") ==
+    CHECK(fixture.page("cuda_graph_launches_total") ==
           Page{{{"python", "", "", "", "known", "4"}, 2}});
-    CHECK(bench.page("cuda_memcpy_size_bytes").empty());
-    CHECK(bench.page("cuda_memcpy_seconds_total").empty());
-    CHECK(bench.page("cuda_kernel_launch_duration_seconds").empty());
+    CHECK(fixture.page("cuda_memcpy_size_bytes").empty());
+    CHECK(fixture.page("cuda_memcpy_seconds_total").empty());
+    CHECK(fixture.page("cuda_kernel_launch_duration_seconds").empty());
 }
 
 TEST_CASE("records of graphs count in the order of their calls, whichever ring is read first") {
-    GraphsFixture bench;
-    bench.calls(graph_launch(0x200, 4'000));
-    bench.capture(1, 0x100, 0x200, 3'000);
-    bench.apply_all();
-    CHECK(bench.launches({"gemm", "graph"}) == 1);
-    CHECK(bench.unknown() == 0);
+    GraphsFixture fixture;
+    fixture.calls(graph_launch(0x200, 4'000));
+    fixture.capture(1, 0x100, 0x200, 3'000);
+    fixture.apply_all();
+    CHECK(fixture.launches({"gemm", "graph"}) == 1);
+    CHECK(fixture.unknown() == 0);
 }
 
 TEST_CASE("what a graph runs that was not seen being made is unknown") {
-    GraphsFixture bench;
-    bench.launch_graph(0x200, 3'000);
-    bench.allocations(change("cudaGraphInstantiate", 0x300, 0x100, 3'001));
-    bench.launch_graph(0x300, 3'002);
-    bench.allocations(change("cudaStreamEndCapture", 0, 0x100, 3'003));  // began unseen
-    bench.allocations(change("cudaGraphInstantiate", 0x300, 0x100, 3'004));
-    bench.launch_graph(0x300, 3'005);
-    CHECK(bench.unknown() == 3);
-    CHECK(bench.page("cuda_kernel_launches_total").empty());
+    GraphsFixture fixture;
+    fixture.launch_graph(0x200, 3'000);
+    fixture.allocations(change("cudaGraphInstantiate", 0x300, 0x100, 3'001));
+    fixture.launch_graph(0x300, 3'002);
+    fixture.allocations(change("cudaStreamEndCapture", 0, 0x100, 3'003));  // began unseen
+    fixture.allocations(change("cudaGraphInstantiate", 0x300, 0x100, 3'004));
+    fixture.launch_graph(0x300, 3'005);
+    CHECK(fixture.unknown() == 3);
+    CHECK(fixture.page("cuda_kernel_launches_total").empty());
 }
 
 TEST_CASE("a lost record makes all graphs of its process unknown") {
-    GraphsFixture bench;
-    bench.capture(1, 0x100, 0x200, 3'000);
+    GraphsFixture fixture;
+    fixture.capture(1, 0x100, 0x200, 3'000);
     auto launch = graph_launch(0x200, 4'000);
     launch.losses = 1;
-    bench.calls(launch);
-    bench.apply_all();
-    CHECK(bench.unknown() == 1);
+    fixture.calls(launch);
+    fixture.apply_all();
+    CHECK(fixture.unknown() == 1);
     SECTION("and not those that are made after it") {
-        bench.capture(2, 0x101, 0x201, 5'000);
+        fixture.capture(2, 0x101, 0x201, 5'000);
         launch.executable = 0x201;
         launch.head.ended_ns = 6'000;
-        bench.calls(launch);
-        bench.apply_all();
-        CHECK(bench.unknown() == 1);
-        CHECK(bench.launches({"gemm"}) == 1);
+        fixture.calls(launch);
+        fixture.apply_all();
+        CHECK(fixture.unknown() == 1);
+        CHECK(fixture.launches({"gemm"}) == 1);
     }
 }
 
 TEST_CASE("a capture that ended with an error leaves no graph, and is an error") {
-    GraphsFixture bench;
-    bench.allocations(change("cudaStreamBeginCapture", 1, 0, 3'000));
-    bench.allocations(launching(captured("cudaLaunchKernel", 1, 3'001), 0x10, 7));
+    GraphsFixture fixture;
+    fixture.allocations(change("cudaStreamBeginCapture", 1, 0, 3'000));
+    fixture.allocations(launching(captured("cudaLaunchKernel", 1, 3'001), 0x10, 7));
     auto end = change("cudaStreamEndCapture", 1, 0, 3'002);
     end.head.result = 901;
-    bench.allocations(end);
-    bench.apply_all();
-    CHECK(bench.sum("cuda_api_errors_total",
+    fixture.allocations(end);
+    fixture.apply_all();
+    CHECK(fixture.sum("cuda_api_errors_total",
                     {"cudaStreamEndCapture", "cudaErrorStreamCaptureInvalidated"}) == 1);
-    CHECK(bench.sum("cuda_graph_captured_total", {"launch"}) == 1);
+    CHECK(fixture.sum("cuda_graph_captured_total", {"launch"}) == 1);
 }
 
 TEST_CASE("nodes that are added, changed and removed by hand change what a graph runs") {
-    GraphsFixture bench;
-    bench.allocations(change("cudaGraphCreate", 0x100, 0, 3'000));
-    bench.allocations(launching(change("cudaGraphAddKernelNode", 0x100, 0xa, 3'001), 0x10, 1));
-    bench.allocations(launching(change("cudaGraphAddKernelNode", 0x100, 0xb, 3'002), 0x20, 2));
-    bench.allocations(change("cudaGraphInstantiate", 0x200, 0x100, 3'003));
+    GraphsFixture fixture;
+    fixture.allocations(change("cudaGraphCreate", 0x100, 0, 3'000));
+    fixture.allocations(launching(change("cudaGraphAddKernelNode", 0x100, 0xa, 3'001), 0x10, 1));
+    fixture.allocations(launching(change("cudaGraphAddKernelNode", 0x100, 0xb, 3'002), 0x20, 2));
+    fixture.allocations(change("cudaGraphInstantiate", 0x200, 0x100, 3'003));
     SECTION("an executable graph keeps what it was made of") {
-        bench.allocations(change("cudaGraphDestroyNode", 0, 0xb, 3'004));
-        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x100, 3'005));
-        bench.launch_graph(0x200, 3'006);
-        CHECK(bench.launches({"reduce"}) == 1);
-        bench.launch_graph(0x201, 3'007);
-        CHECK(bench.launches({"reduce"}) == 1);
-        CHECK(bench.launches({"gemm"}) == 2);
+        fixture.allocations(change("cudaGraphDestroyNode", 0, 0xb, 3'004));
+        fixture.allocations(change("cudaGraphInstantiate", 0x201, 0x100, 3'005));
+        fixture.launch_graph(0x200, 3'006);
+        CHECK(fixture.launches({"reduce"}) == 1);
+        fixture.launch_graph(0x201, 3'007);
+        CHECK(fixture.launches({"reduce"}) == 1);
+        CHECK(fixture.launches({"gemm"}) == 2);
     }
     SECTION("a node of an executable graph has other parameters, or is not enabled") {
-        bench.allocations(
+        fixture.allocations(
             launching(change("cudaGraphExecKernelNodeSetParams", 0x200, 0xa, 3'004), 0x20, 9));
-        bench.launch_graph(0x200, 3'005);
-        CHECK(bench.launches({"gemm"}) == 0);
-        CHECK(bench.launches({"reduce", "9x1x1"}) == 1);
+        fixture.launch_graph(0x200, 3'005);
+        CHECK(fixture.launches({"gemm"}) == 0);
+        CHECK(fixture.launches({"reduce", "9x1x1"}) == 1);
         auto enable = change("cudaGraphNodeSetEnabled", 0x200, 0xa, 3'006);
-        bench.allocations(enable);
-        bench.launch_graph(0x200, 3'007);
-        CHECK(bench.launches({"reduce", "9x1x1"}) == 1);
-        CHECK(bench.launches({"reduce", "2x1x1"}) == 2);
+        fixture.allocations(enable);
+        fixture.launch_graph(0x200, 3'007);
+        CHECK(fixture.launches({"reduce", "9x1x1"}) == 1);
+        CHECK(fixture.launches({"reduce", "2x1x1"}) == 2);
         enable.address = 1;
         enable.head.ended_ns = 3'008;
-        bench.allocations(enable);
-        bench.launch_graph(0x200, 3'009);
-        CHECK(bench.launches({"reduce", "9x1x1"}) == 2);
+        fixture.allocations(enable);
+        fixture.launch_graph(0x200, 3'009);
+        CHECK(fixture.launches({"reduce", "9x1x1"}) == 2);
     }
     SECTION("an update changes the works, and which node does which is not known") {
-        bench.allocations(change("cudaGraphCreate", 0x101, 0, 3'004));
-        bench.allocations(launching(change("cudaGraphAddKernelNode", 0x101, 0xc, 3'005), 0x10, 5));
-        bench.allocations(launching(change("cudaGraphAddKernelNode", 0x101, 0xd, 3'006), 0x10, 6));
-        bench.allocations(change("cudaGraphExecUpdate", 0x200, 0x101, 3'007));
-        CHECK(bench.unknown() == 0);
-        bench.launch_graph(0x200, 3'008);
-        CHECK(bench.launches({"gemm", "5x1x1"}) == 1);
-        CHECK(bench.launches({"gemm", "6x1x1"}) == 1);
-        CHECK(bench.launches({"graph"}) == 2);
+        fixture.allocations(change("cudaGraphCreate", 0x101, 0, 3'004));
+        fixture.allocations(launching(change("cudaGraphAddKernelNode", 0x101, 0xc, 3'005), 0x10, 5));
+        fixture.allocations(launching(change("cudaGraphAddKernelNode", 0x101, 0xd, 3'006), 0x10, 6));
+        fixture.allocations(change("cudaGraphExecUpdate", 0x200, 0x101, 3'007));
+        CHECK(fixture.unknown() == 0);
+        fixture.launch_graph(0x200, 3'008);
+        CHECK(fixture.launches({"gemm", "5x1x1"}) == 1);
+        CHECK(fixture.launches({"gemm", "6x1x1"}) == 1);
+        CHECK(fixture.launches({"graph"}) == 2);
         // CUDA pairs nodes by their edges, too: 0xb may do what 0xc or 0xd did.
-        bench.allocations(
+        fixture.allocations(
             launching(change("cudaGraphExecKernelNodeSetParams", 0x200, 0xb, 3'009), 0x20, 8));
-        bench.launch_graph(0x200, 3'010);
-        CHECK(bench.unknown() == 1);
-        CHECK(bench.launches({"reduce"}) == 0);
+        fixture.launch_graph(0x200, 3'010);
+        CHECK(fixture.unknown() == 1);
+        CHECK(fixture.launches({"reduce"}) == 0);
     }
     SECTION("a child is what it was when it was added") {
-        bench.allocations(change("cudaGraphCreate", 0x101, 0, 3'004));
+        fixture.allocations(change("cudaGraphCreate", 0x101, 0, 3'004));
         auto child = change("cudaGraphAddChildGraphNode", 0x101, 0xc, 3'005);
         child.holds = CUDA_NODE_GRAPH;
         child.address = 0x100;
-        bench.allocations(child);
-        bench.allocations(
+        fixture.allocations(child);
+        fixture.allocations(
             launching(change("cudaGraphKernelNodeSetParams", 0, 0xa, 3'006), 0x20, 99));
-        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 3'007));
-        bench.launch_graph(0x201, 3'008);
-        CHECK(bench.launches({"gemm", "1x1x1"}) == 1);
-        CHECK(bench.launches({"99x1x1"}) == 0);
+        fixture.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 3'007));
+        fixture.launch_graph(0x201, 3'008);
+        CHECK(fixture.launches({"gemm", "1x1x1"}) == 1);
+        CHECK(fixture.launches({"99x1x1"}) == 0);
     }
     SECTION("a node that decides by itself what runs makes it unknown") {
         auto condition = change("cudaGraphAddNode", 0x100, 0xc, 3'004);
         condition.holds = CUDA_NODE_UNKNOWN;
-        bench.allocations(condition);
-        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x100, 3'005));
-        bench.launch_graph(0x201, 3'006);
-        CHECK(bench.unknown() == 1);
+        fixture.allocations(condition);
+        fixture.allocations(change("cudaGraphInstantiate", 0x201, 0x100, 3'005));
+        fixture.launch_graph(0x201, 3'006);
+        CHECK(fixture.unknown() == 1);
     }
-    CHECK(bench.aggregator->undecodable() == 0);
+    CHECK(fixture.aggregator->undecodable() == 0);
 }
 
 TEST_CASE("a change of a node that was captured makes the graph unknown") {
-    GraphsFixture bench;
-    bench.capture(1, 0x100, 0x200, 3'000);
+    GraphsFixture fixture;
+    fixture.capture(1, 0x100, 0x200, 3'000);
     SECTION("in the executable graph") {
-        bench.allocations(
+        fixture.allocations(
             launching(change("cudaGraphExecKernelNodeSetParams", 0x200, 0xa, 4'000), 0x20, 9));
-        bench.launch_graph(0x200, 4'001);
-        CHECK(bench.unknown() == 1);
+        fixture.launch_graph(0x200, 4'001);
+        CHECK(fixture.unknown() == 1);
     }
     SECTION("in the graph, which may be any that was captured") {
-        bench.allocations(
+        fixture.allocations(
             launching(change("cudaGraphKernelNodeSetParams", 0, 0xa, 4'000), 0x20, 9));
-        bench.launch_graph(0x200, 4'001);
-        CHECK(bench.unknown() == 0);
-        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x100, 4'002));
-        bench.launch_graph(0x201, 4'003);
-        CHECK(bench.unknown() == 1);
+        fixture.launch_graph(0x200, 4'001);
+        CHECK(fixture.unknown() == 0);
+        fixture.allocations(change("cudaGraphInstantiate", 0x201, 0x100, 4'002));
+        fixture.launch_graph(0x201, 4'003);
+        CHECK(fixture.unknown() == 1);
     }
 }
 
 TEST_CASE("a node that was disabled stays so when its executable graph is updated") {
-    GraphsFixture bench;
+    GraphsFixture fixture;
     const auto make = [&](std::uint64_t graph, std::uint64_t first, std::uint64_t at) {
-        bench.allocations(change("cudaGraphCreate", graph, 0, at));
-        bench.allocations(
+        fixture.allocations(change("cudaGraphCreate", graph, 0, at));
+        fixture.allocations(
             launching(change("cudaGraphAddKernelNode", graph, first, at + 1), 0x10, 1));
-        bench.allocations(
+        fixture.allocations(
             launching(change("cudaGraphAddKernelNode", graph, first + 1, at + 2), 0x20, 2));
     };
     const auto enable = [&](std::uint64_t node, bool is_enabled, std::uint64_t at) {
         auto record = change("cudaGraphNodeSetEnabled", 0x200, node, at);
         record.address = is_enabled ? 1 : 0;
-        bench.allocations(record);
+        fixture.allocations(record);
     };
     const auto update = [&](std::uint64_t graph, std::uint64_t at) {
-        bench.allocations(change("cudaGraphExecUpdate", 0x200, graph, at));
-        bench.launch_graph(0x200, at + 1);
+        fixture.allocations(change("cudaGraphExecUpdate", 0x200, graph, at));
+        fixture.launch_graph(0x200, at + 1);
     };
     make(0x100, 0xa, 3'000);
-    bench.allocations(change("cudaGraphInstantiate", 0x200, 0x100, 3'010));
+    fixture.allocations(change("cudaGraphInstantiate", 0x200, 0x100, 3'010));
     SECTION("from the graph that it was made from, whose nodes are its own") {
         enable(0xb, false, 3'011);
         update(0x100, 4'000);
-        CHECK(bench.launches({"gemm"}) == 1);
-        CHECK(bench.launches({"reduce"}) == 0);
-        CHECK(bench.unknown() == 0);
+        CHECK(fixture.launches({"gemm"}) == 1);
+        CHECK(fixture.launches({"reduce"}) == 0);
+        CHECK(fixture.unknown() == 0);
     }
     SECTION("from a clone or a captured graph, of whose nodes it is not known which it is") {
         enable(0xb, false, 3'011);
-        bench.allocations(change("cudaGraphClone", 0x101, 0x100, 3'012));
+        fixture.allocations(change("cudaGraphClone", 0x101, 0x100, 3'012));
         update(0x101, 4'000);
-        bench.capture(1, 0x102, 0x202, 4'002);
+        fixture.capture(1, 0x102, 0x202, 4'002);
         update(0x102, 4'010);
         update(0x100, 4'020);  // nor afterwards
-        CHECK(bench.page("cuda_kernel_launches_total").empty());
-        CHECK(bench.unknown() == 3);
+        CHECK(fixture.page("cuda_kernel_launches_total").empty());
+        CHECK(fixture.unknown() == 3);
     }
     SECTION("from another graph, whose nodes pair by edges that are not known") {
         make(0x101, 0xc, 3'011);
         enable(0xb, false, 3'021);
         update(0x101, 4'000);
-        CHECK(bench.unknown() == 1);
+        CHECK(fixture.unknown() == 1);
     }
     SECTION("from another graph, if it makes no difference which node is which") {
         make(0x101, 0xc, 3'011);
         enable(0xa, false, 3'021);
         enable(0xb, false, 3'022);
         update(0x101, 4'000);
-        CHECK(bench.page("cuda_kernel_launches_total").empty());
-        CHECK(bench.unknown() == 0);
+        CHECK(fixture.page("cuda_kernel_launches_total").empty());
+        CHECK(fixture.unknown() == 0);
         // From here on it does: 0xb may be either of the other graph's nodes.
         enable(0xb, true, 4'002);
-        bench.launch_graph(0x200, 4'003);
-        CHECK(bench.page("cuda_kernel_launches_total").empty());
-        CHECK(bench.unknown() == 1);
+        fixture.launch_graph(0x200, 4'003);
+        CHECK(fixture.page("cuda_kernel_launches_total").empty());
+        CHECK(fixture.unknown() == 1);
         // In the graph that it was made from, nodes are its own, but which is disabled is not
         // known.
         update(0x100, 4'010);
-        CHECK(bench.unknown() == 2);
+        CHECK(fixture.unknown() == 2);
     }
     SECTION("from another graph, and then a node is changed or disabled") {
         make(0x101, 0xc, 3'011);
         update(0x101, 4'000);
-        CHECK(bench.unknown() == 0);
-        CHECK(bench.launches({"gemm"}) == 1);
-        CHECK(bench.launches({"reduce"}) == 1);
+        CHECK(fixture.unknown() == 0);
+        CHECK(fixture.launches({"gemm"}) == 1);
+        CHECK(fixture.launches({"reduce"}) == 1);
         enable(0xb, false, 4'002);
-        bench.launch_graph(0x200, 4'003);
-        CHECK(bench.unknown() == 1);
+        fixture.launch_graph(0x200, 4'003);
+        CHECK(fixture.unknown() == 1);
     }
     SECTION("from another graph, and back from its own") {
         make(0x101, 0xc, 3'011);
         update(0x101, 4'000);
         update(0x100, 4'010);
         enable(0xb, false, 4'012);
-        bench.launch_graph(0x200, 4'013);
-        CHECK(bench.launches({"gemm"}) == 3);
-        CHECK(bench.launches({"reduce"}) == 2);
-        CHECK(bench.unknown() == 0);
+        fixture.launch_graph(0x200, 4'013);
+        CHECK(fixture.launches({"gemm"}) == 3);
+        CHECK(fixture.launches({"reduce"}) == 2);
+        CHECK(fixture.unknown() == 0);
     }
     SECTION("if it is a node of a capture, whose work is not known") {
-        bench.capture(1, 0x102, 0x200, 3'011);
+        fixture.capture(1, 0x102, 0x200, 3'011);
         enable(0xe, false, 3'020);
         update(0x102, 4'000);
-        CHECK(bench.unknown() == 1);
+        CHECK(fixture.unknown() == 1);
     }
     SECTION("if it was made from an unknown graph") {
-        bench.allocations(change("cudaGraphInstantiate", 0x200, 0x999, 3'011));
+        fixture.allocations(change("cudaGraphInstantiate", 0x200, 0x999, 3'011));
         update(0x100, 4'000);
-        CHECK(bench.unknown() == 0);
-        CHECK(bench.launches({"graph"}) == 2);
-        bench.allocations(change("cudaGraphInstantiate", 0x200, 0x999, 4'002));
+        CHECK(fixture.unknown() == 0);
+        CHECK(fixture.launches({"graph"}) == 2);
+        fixture.allocations(change("cudaGraphInstantiate", 0x200, 0x999, 4'002));
         enable(0xe, false, 4'003);
         update(0x100, 4'010);
-        CHECK(bench.unknown() == 1);
+        CHECK(fixture.unknown() == 1);
     }
     SECTION("if the executable graph was not seen being made") {
-        bench.allocations(change("cudaGraphExecDestroy", 0x200, 0, 4'500));
+        fixture.allocations(change("cudaGraphExecDestroy", 0x200, 0, 4'500));
         update(0x100, 5'000);
-        CHECK(bench.unknown() == 1);
+        CHECK(fixture.unknown() == 1);
     }
     SECTION("if only a lost record says so") {
         auto launch = graph_launch(0x200, 4'000);
         launch.losses = 1;
-        bench.calls(launch);
-        bench.apply_all();
+        fixture.calls(launch);
+        fixture.apply_all();
         make(0x101, 0xc, 5'000);
         auto record = change("cudaGraphExecUpdate", 0x200, 0x101, 5'010);
         record.losses = 1;
-        bench.allocations(record);
+        fixture.allocations(record);
         launch.head.ended_ns = 5'011;
-        bench.calls(launch);
-        bench.apply_all();
-        CHECK(bench.unknown() == 2);
+        fixture.calls(launch);
+        fixture.apply_all();
+        CHECK(fixture.unknown() == 2);
     }
 }
 
 TEST_CASE("a graph can be captured into, launched inside a capture, cloned and added to") {
-    GraphsFixture bench;
-    bench.capture(1, 0x100, 0x200, 3'000);
+    GraphsFixture fixture;
+    fixture.capture(1, 0x100, 0x200, 3'000);
     auto inner = captured("cudaGraphLaunch", 2, 4'001);
     inner.holds = CUDA_NODE_GRAPH;
     inner.address = 0x200;
     SECTION("the launch of a graph is captured") {
-        bench.allocations(change("cudaStreamBeginCapture", 2, 0, 4'000));
-        bench.allocations(inner);
-        bench.allocations(change("cudaGraphExecDestroy", 0x200, 0, 4'002));
-        bench.allocations(change("cudaStreamEndCapture", 2, 0x101, 4'003));
-        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 4'004));
-        bench.launch_graph(0x201, 4'005);
-        CHECK(bench.sum("cuda_graph_captured_total", {"graph"}) == 1);
-        CHECK(bench.launches({"gemm"}) == 1);
-        CHECK(bench.sum("cuda_memcpy_bytes_total", {"graph"}) == 100);
+        fixture.allocations(change("cudaStreamBeginCapture", 2, 0, 4'000));
+        fixture.allocations(inner);
+        fixture.allocations(change("cudaGraphExecDestroy", 0x200, 0, 4'002));
+        fixture.allocations(change("cudaStreamEndCapture", 2, 0x101, 4'003));
+        fixture.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 4'004));
+        fixture.launch_graph(0x201, 4'005);
+        CHECK(fixture.sum("cuda_graph_captured_total", {"graph"}) == 1);
+        CHECK(fixture.launches({"gemm"}) == 1);
+        CHECK(fixture.sum("cuda_memcpy_bytes_total", {"graph"}) == 100);
     }
     SECTION("a capture adds to a graph") {
-        bench.allocations(change("cudaStreamBeginCaptureToGraph", 2, 0x100, 4'000));
-        bench.allocations(launching(captured("cudaLaunchKernel", 2, 4'001), 0x20, 1));
-        bench.allocations(change("cudaStreamEndCapture", 2, 0x100, 4'002));
-        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x100, 4'003));
-        bench.launch_graph(0x201, 4'004);
-        CHECK(bench.launches({"gemm"}) == 1);
-        CHECK(bench.launches({"reduce"}) == 1);
+        fixture.allocations(change("cudaStreamBeginCaptureToGraph", 2, 0x100, 4'000));
+        fixture.allocations(launching(captured("cudaLaunchKernel", 2, 4'001), 0x20, 1));
+        fixture.allocations(change("cudaStreamEndCapture", 2, 0x100, 4'002));
+        fixture.allocations(change("cudaGraphInstantiate", 0x201, 0x100, 4'003));
+        fixture.launch_graph(0x201, 4'004);
+        CHECK(fixture.launches({"gemm"}) == 1);
+        CHECK(fixture.launches({"reduce"}) == 1);
     }
     SECTION("nodes come into a graph while it is captured") {
-        bench.allocations(change("cudaStreamBeginCapture", 2, 0, 4'000));
-        bench.allocations(launching(captured("cudaLaunchKernel", 2, 4'001), 0x20, 1));
-        bench.allocations(launching(change("cudaGraphAddKernelNode", 0x101, 0xa, 4'002), 0x20, 3));
-        bench.allocations(change("cudaStreamEndCapture", 2, 0x101, 4'003));
-        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 4'004));
-        bench.launch_graph(0x201, 4'005);
-        CHECK(bench.launches({"reduce"}) == 2);
+        fixture.allocations(change("cudaStreamBeginCapture", 2, 0, 4'000));
+        fixture.allocations(launching(captured("cudaLaunchKernel", 2, 4'001), 0x20, 1));
+        fixture.allocations(launching(change("cudaGraphAddKernelNode", 0x101, 0xa, 4'002), 0x20, 3));
+        fixture.allocations(change("cudaStreamEndCapture", 2, 0x101, 4'003));
+        fixture.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 4'004));
+        fixture.launch_graph(0x201, 4'005);
+        CHECK(fixture.launches({"reduce"}) == 2);
     }
     SECTION("a clone is another graph") {
-        bench.allocations(change("cudaGraphClone", 0x101, 0x100, 4'000));
-        bench.allocations(change("cudaGraphDestroy", 0x100, 0, 4'001));
-        bench.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 4'002));
-        bench.launch_graph(0x201, 4'003);
-        CHECK(bench.launches({"gemm"}) == 1);
+        fixture.allocations(change("cudaGraphClone", 0x101, 0x100, 4'000));
+        fixture.allocations(change("cudaGraphDestroy", 0x100, 0, 4'001));
+        fixture.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 4'002));
+        fixture.launch_graph(0x201, 4'003);
+        CHECK(fixture.launches({"gemm"}) == 1);
     }
-    CHECK(bench.unknown() == 0);
+    CHECK(fixture.unknown() == 0);
 }
 
 TEST_CASE("a handle that is given again while it is destroyed is the new graph") {
-    GraphsFixture bench;
-    bench.capture(1, 0x100, 0x200, 3'000);
+    GraphsFixture fixture;
+    fixture.capture(1, 0x100, 0x200, 3'000);
     auto destroy = change("cudaGraphExecDestroy", 0x200, 0, 5'000);
     destroy.head.duration_ns = 900;  // from 4'100 on
-    bench.allocations(change("cudaGraphInstantiate", 0x200, 0x100, 4'500));
-    bench.allocations(destroy);
-    bench.launch_graph(0x200, 6'000);
-    CHECK(bench.unknown() == 0);
+    fixture.allocations(change("cudaGraphInstantiate", 0x200, 0x100, 4'500));
+    fixture.allocations(destroy);
+    fixture.launch_graph(0x200, 6'000);
+    CHECK(fixture.unknown() == 0);
     destroy.head.ended_ns = 8'000;
-    bench.allocations(destroy);
-    bench.launch_graph(0x200, 9'000);
-    CHECK(bench.unknown() == 1);
+    fixture.allocations(destroy);
+    fixture.launch_graph(0x200, 9'000);
+    CHECK(fixture.unknown() == 1);
 }
 
 TEST_CASE("the direction of a copy is what its pointers were when it was captured") {
-    GraphsFixture bench;
-    bench.allocations(allocation(0x10'000, 4'096, 2'000));
-    bench.allocations(change("cudaStreamBeginCapture", 1, 0, 3'000));
-    bench.allocations(
+    GraphsFixture fixture;
+    fixture.allocations(allocation(0x10'000, 4'096, 2'000));
+    fixture.allocations(change("cudaStreamBeginCapture", 1, 0, 3'000));
+    fixture.allocations(
         copying(captured("cudaMemcpyAsync", 1, 3'001), 0x10'010, 0x50, 64, COPY_DEFAULT));
-    bench.allocations(change("cudaStreamEndCapture", 1, 0x100, 3'002));
-    bench.allocations(change("cudaGraphInstantiate", 0x200, 0x100, 3'003));
-    bench.allocations(release(allocation(0x10'000, 4'096, 2'000), 3'004));
-    bench.launch_graph(0x200, 3'005);
-    CHECK(bench.sum("cuda_memcpy_bytes_total", {"h2d", "graph"}) == 64);
+    fixture.allocations(change("cudaStreamEndCapture", 1, 0x100, 3'002));
+    fixture.allocations(change("cudaGraphInstantiate", 0x200, 0x100, 3'003));
+    fixture.allocations(release(allocation(0x10'000, 4'096, 2'000), 3'004));
+    fixture.launch_graph(0x200, 3'005);
+    CHECK(fixture.sum("cuda_memcpy_bytes_total", {"h2d", "graph"}) == 64);
 }
 
 TEST_CASE("a process that makes too many graphs, or too large ones, makes them unknown") {

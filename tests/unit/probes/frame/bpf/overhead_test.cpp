@@ -34,10 +34,10 @@ constexpr std::uint64_t since = 1'000;  // as the fixture's records have it
 // Processes of the probe `functions`, and what its programs have counted for each.
 struct Costs {
     std::map<std::uint32_t, std::uint64_t> counted;  // by tgid
-    FunctionsFixture bench;
+    FunctionsFixture fixture;
 
     explicit Costs(std::uint32_t budget = 100, OverheadLimitsPtr limits = nullptr)
-        : bench(FunctionsSettings{.budget = [budget](std::string_view) { return budget; },
+        : fixture(FunctionsSettings{.budget = [budget](std::string_view) { return budget; },
                                   .retention = 1min,
                                   .cost_of =
                                       [this](const ProcessKey &key) {
@@ -50,25 +50,25 @@ struct Costs {
     void start(std::uint32_t tgid, std::uint64_t started_ns, std::uint64_t since_ns = since) {
         func_process_record record = of(tgid, since_ns, process("train"));
         record.identity.start_boottime_ns = started_ns;
-        bench.tell(record);
+        fixture.tell(record);
     }
 
     void call(std::uint32_t tgid, const std::string &comm) {
-        bench.proc[tgid] = comm;
-        bench.tell(of(tgid, since, probes::call(number)));
+        fixture.proc[tgid] = comm;
+        fixture.tell(of(tgid, since, probes::call(number)));
     }
     // By the label comm.
     [[nodiscard]] std::map<std::string, std::uint64_t> shown() const {
         std::map<std::string, std::uint64_t> all;
         for (const auto &[labels, values] :
-             values_of(bench.aggregator->report(0ns), "overhead_seconds_total")) {
+             values_of(fixture.aggregator->report(0ns), "overhead_seconds_total")) {
             CHECK(labels.back() == "functions");
             all[labels.front()] += values.front();
         }
         return all;
     }
 
-    std::uint32_t number = bench.number("f");
+    std::uint32_t number = fixture.number("f");
 };
 
 using Shown = std::map<std::string, std::uint64_t>;
@@ -91,7 +91,7 @@ TEST_CASE("the end of a process brings the rest of its cost, and its id is free 
     costs.call(7, "train");
     costs.counted[7] = 1'000;
     CHECK(costs.shown() == Shown{{"train", 1'000}});
-    costs.bench.tell(of(7, since, exit_at(9'000, 4'000)));
+    costs.fixture.tell(of(7, since, exit_at(9'000, 4'000)));
     costs.counted[7] = 50;  // of the next process of this id
     CHECK(costs.shown() == Shown{{"train", 4'000}});
 }
@@ -99,7 +99,7 @@ TEST_CASE("the end of a process brings the rest of its cost, and its id is free 
 TEST_CASE("a process that ends before any page was made has its cost all the same") {
     Costs costs;
     costs.call(7, "short");
-    costs.bench.tell(of(7, since, exit_at(9'000, 700)));
+    costs.fixture.tell(of(7, since, exit_at(9'000, 700)));
     CHECK(costs.shown() == Shown{{"short", 700}});
 }
 
@@ -184,8 +184,8 @@ TEST_CASE("the last records of a process that has ended keep that limit") {
     ran.reset();  // it is gone
     one.counted[7] = 9'000;
     CHECK(one.shown() == Shown{{"train", 800}});
-    one.bench.tell(of(7, since, exit_at(9'000, 5'000, 2'000)));
-    two.bench.tell(of(7, since, exit_at(9'000, 4'000, 2'000)));
+    one.fixture.tell(of(7, since, exit_at(9'000, 5'000, 2'000)));
+    two.fixture.tell(of(7, since, exit_at(9'000, 4'000, 2'000)));
     CHECK(one.shown() == Shown{{"train", 2'000}});
     CHECK(two.shown().empty());
     // What was read of it while it ran holds if the record has less.
@@ -193,14 +193,14 @@ TEST_CASE("the last records of a process that has ended keep that limit") {
     one.start(8, 6'000);
     one.counted[8] = 100;
     CHECK(one.shown() == Shown{{"train", 2'100}});
-    one.bench.tell(of(8, since, exit_at(9'000, 5'000, 2'500)));
+    one.fixture.tell(of(8, since, exit_at(9'000, 5'000, 2'500)));
     CHECK(one.shown() == Shown{{"train", 5'000}});
 }
 
 TEST_CASE("a process that ends before any page was made has no more cost than it ran") {
     Costs costs(100, std::make_shared<OverheadLimits>([](auto) { return std::nullopt; }));
     costs.start(7, 5'000);
-    costs.bench.tell(of(7, since, exit_at(9'000, 700, 400)));
+    costs.fixture.tell(of(7, since, exit_at(9'000, 700, 400)));
     CHECK(costs.shown() == Shown{{"train", 400}});
 }
 

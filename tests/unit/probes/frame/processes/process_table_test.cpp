@@ -65,25 +65,25 @@ TEST_CASE("a group is idle since its last process ended, whichever is told last"
 }
 
 TEST_CASE("calls whose process is told late, or never, are counted") {
-    FunctionsFixture bench;
-    bench.proc[42] = "by /proc";
-    const auto f = bench.number("f");
-    bench.tell(call(f));
-    bench.tell(process("by record"));  // what has been counted stays together
-    bench.tell(call(f));
-    bench.tell(of(43, 5, call(f)));  // /proc does not know it either
-    CHECK(bench.page("function_calls_total") ==
+    FunctionsFixture fixture;
+    fixture.proc[42] = "by /proc";
+    const auto f = fixture.number("f");
+    fixture.tell(call(f));
+    fixture.tell(process("by record"));  // what has been counted stays together
+    fixture.tell(call(f));
+    fixture.tell(of(43, 5, call(f)));  // /proc does not know it either
+    CHECK(fixture.page("function_calls_total") ==
           Page{{{"by /proc", "", "", "", "libx.so.1", "f"}, 2},
                {{"unknown", "", "", "", "libx.so.1", "f"}, 1}});
-    CHECK(bench.looked_up == ProcessTableKeys{{42, 1'000}, {43, 5}});
+    CHECK(fixture.looked_up == ProcessTableKeys{{42, 1'000}, {43, 5}});
 
     auto record = of(44, 6, process("by record"));
     record.identity.start_boottime_ns = 99;
-    bench.proc[44] = "by /proc";
-    bench.tell(record);
-    bench.tell(of(44, 6, call(f)));
-    CHECK(bench.page("function_calls_total").at({"by record", "", "", "", "libx.so.1", "f"}) == 1);
-    auto running = bench.aggregator->processes().running();
+    fixture.proc[44] = "by /proc";
+    fixture.tell(record);
+    fixture.tell(of(44, 6, call(f)));
+    CHECK(fixture.page("function_calls_total").at({"by record", "", "", "", "libx.so.1", "f"}) == 1);
+    auto running = fixture.aggregator->processes().running();
     std::ranges::sort(running);
     CHECK(running == std::vector{std::pair(ProcessKey{42, 1'000}, 0ns),
                                  std::pair(ProcessKey{43, 5}, 0ns),
@@ -91,63 +91,63 @@ TEST_CASE("calls whose process is told late, or never, are counted") {
 }
 
 TEST_CASE("what an ended process has counted stays for the retention") {
-    FunctionsFixture bench(2'000, false, 1min);
-    const auto f = bench.number("f", {.slow_threshold = 1ns, .errors = probes::ErrorKind::nonzero});
-    const auto count = [&] { bench.tell(call(f, 5, 1, 10 * second_ns)); };
-    bench.tell(process());
+    FunctionsFixture fixture(2'000, false, 1min);
+    const auto f = fixture.number("f", {.slow_threshold = 1ns, .errors = probes::ErrorKind::nonzero});
+    const auto count = [&] { fixture.tell(call(f, 5, 1, 10 * second_ns)); };
+    fixture.tell(process());
     count();
-    bench.tell(of(43, 5, call(f)));
-    bench.tell(exit_at(20 * second_ns));
-    bench.tell(of(44, 6, exit_at(20 * second_ns)));  // it never made a call
+    fixture.tell(of(43, 5, call(f)));
+    fixture.tell(exit_at(20 * second_ns));
+    fixture.tell(of(44, 6, exit_at(20 * second_ns)));  // it never made a call
     count();                                         // in the same batch of records
-    const auto full = bench.text(1min);
-    bench.aggregator->tidy(20s);
-    bench.aggregator->tidy(80s - 1ns);
-    CHECK(bench.text(1min) == full);
-    CHECK(bench.aggregator->processes().running() ==
+    const auto full = fixture.text(1min);
+    fixture.aggregator->tidy(20s);
+    fixture.aggregator->tidy(80s - 1ns);
+    CHECK(fixture.text(1min) == full);
+    CHECK(fixture.aggregator->processes().running() ==
           std::vector{std::pair(ProcessKey{43, 5}, 0ns)});
-    bench.aggregator->tidy(80s);
-    CHECK(bench.page("function_calls_total") ==
+    fixture.aggregator->tidy(80s);
+    CHECK(fixture.page("function_calls_total") ==
           Page{{{"unknown", "", "", "", "libx.so.1", "f"}, 1}});
-    CHECK(bench.page("function_errors_total").empty());
-    CHECK(bench.page("function_slow_calls_total").size() == 1);
-    CHECK(bench.histograms("function_duration_seconds").size() == 1);
-    CHECK(bench.page("function_duration_max_seconds", 1min).size() == 1);
-    bench.aggregator->processes().end({43, 5}, 90s);
-    bench.aggregator->processes().end({43, 5}, 99s);  // once is enough
-    bench.tell(of(43, 5, exit_at(99 * second_ns)));
-    bench.aggregator->tidy(150s);
-    CHECK(bench.text(1min).empty());
-    CHECK(bench.aggregator->processes().running().empty());
-    bench.tell(process());  // it starts again at 0
+    CHECK(fixture.page("function_errors_total").empty());
+    CHECK(fixture.page("function_slow_calls_total").size() == 1);
+    CHECK(fixture.histograms("function_duration_seconds").size() == 1);
+    CHECK(fixture.page("function_duration_max_seconds", 1min).size() == 1);
+    fixture.aggregator->processes().end({43, 5}, 90s);
+    fixture.aggregator->processes().end({43, 5}, 99s);  // once is enough
+    fixture.tell(of(43, 5, exit_at(99 * second_ns)));
+    fixture.aggregator->tidy(150s);
+    CHECK(fixture.text(1min).empty());
+    CHECK(fixture.aggregator->processes().running().empty());
+    fixture.tell(process());  // it starts again at 0
     count();
-    CHECK(bench.page("function_calls_total") ==
+    CHECK(fixture.page("function_calls_total") ==
           Page{{{"python", "", "", "", "libx.so.1", "f"}, 1}});
 }
 
 TEST_CASE("another program in a process is another process") {
-    FunctionsFixture bench(2'000, true);
-    const auto f = bench.number("f");
-    bench.tell(process("shell"));
-    bench.tell(call(f));
-    bench.tell(exit_at(second_ns));
-    bench.tell(of(bench_pid, second_ns, process("python")));
-    bench.tell(of(bench_pid, second_ns, call(f)));
-    bench.tell(of(43, second_ns, process("python")));
-    bench.tell(of(43, second_ns, call(f)));
-    CHECK(bench.page("function_calls_total") ==
+    FunctionsFixture fixture(2'000, true);
+    const auto f = fixture.number("f");
+    fixture.tell(process("shell"));
+    fixture.tell(call(f));
+    fixture.tell(exit_at(second_ns));
+    fixture.tell(of(bench_pid, second_ns, process("python")));
+    fixture.tell(of(bench_pid, second_ns, call(f)));
+    fixture.tell(of(43, second_ns, process("python")));
+    fixture.tell(of(43, second_ns, call(f)));
+    CHECK(fixture.page("function_calls_total") ==
           Page{{{"shell", "", "", "", "42", "libx.so.1", "f"}, 1},
                {{"python", "", "", "", "42", "libx.so.1", "f"}, 1},
                {{"python", "", "", "", "43", "libx.so.1", "f"}, 1}});
-    bench.aggregator->tidy(61s);
-    CHECK(bench.page("function_calls_total") ==
+    fixture.aggregator->tidy(61s);
+    CHECK(fixture.page("function_calls_total") ==
           Page{{{"python", "", "", "", "42", "libx.so.1", "f"}, 1},
                {{"python", "", "", "", "43", "libx.so.1", "f"}, 1}});
 }
 
 TEST_CASE("every call is counted, whatever comes before and after it") {
-    FunctionsFixture bench(2'000, true, 24h);
-    const auto f = bench.number("f", {.buckets = {1'000ns}});
+    FunctionsFixture fixture(2'000, true, 24h);
+    const auto f = fixture.number("f", {.buckets = {1'000ns}});
     std::mt19937 random(20'240'602);
     std::uint64_t calls = 0;
     for (std::uint64_t i = 1; i <= 20'000; i++) {
@@ -155,18 +155,18 @@ TEST_CASE("every call is counted, whatever comes before and after it") {
         const std::uint64_t since = random() % 3;
         const auto kind = random() % 40;
         if (kind < 2) {
-            bench.tell(of(pid, since, kind == 0 ? process() : process("other")));
+            fixture.tell(of(pid, since, kind == 0 ? process() : process("other")));
         } else if (kind == 2) {
-            bench.tell(of(pid, since, exit_at(i)));
+            fixture.tell(of(pid, since, exit_at(i)));
         } else if (kind == 3) {
-            bench.aggregator->tidy(std::chrono::nanoseconds(i));
+            fixture.aggregator->tidy(std::chrono::nanoseconds(i));
         } else {
-            bench.tell(of(pid, since,
+            fixture.tell(of(pid, since,
                           kind < 10   ? entry(f)
                           : kind < 15 ? tail_call(call(f))
                                       : call(f)));
             calls++;
         }
     }
-    CHECK(bench.sum("function_calls_total") == calls);
+    CHECK(fixture.sum("function_calls_total") == calls);
 }
