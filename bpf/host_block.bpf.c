@@ -14,7 +14,7 @@
 #include "bpf/host_block.h"
 #include "bpf/lib/bucket.bpf.h"
 #include "bpf/lib/emit.bpf.h"
-#include "bpf/lib/followed.bpf.h"
+#include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/guard.bpf.h"
 
 /* A record of each request instead of counts, for a trace. */

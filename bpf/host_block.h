@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_HOST_BLOCK_H
 #define GPUSNOOP_HOST_BLOCK_H
 
-#include "bpf/lib/followed.h"
+#include "bpf/lib/processes/followed.h"
 #include "bpf/lib/traced.h"
 
 /* The values of the label `op`. */

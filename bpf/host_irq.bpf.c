@@ -11,7 +11,7 @@
 #include "bpf/host_irq.h"
 #include "bpf/lib/counted_times.bpf.h"
 #include "bpf/lib/emit.bpf.h"
-#include "bpf/lib/followed.bpf.h"
+#include "bpf/lib/processes/followed.bpf.h"
 
 /* Entries are made with interrupts off, so none may be allocated then. */
 struct {

@@ -4,7 +4,7 @@
 #define GPUSNOOP_HOST_IRQ_H
 
 #include "bpf/lib/counted_times.h"
-#include "bpf/lib/followed.h"
+#include "bpf/lib/processes/followed.h"
 
 /* The values of the label `kind`. */
 enum irq_kind {

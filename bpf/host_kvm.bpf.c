@@ -12,7 +12,7 @@
 #include "bpf/host_kvm.h"
 #include "bpf/lib/counted_times.bpf.h"
 #include "bpf/lib/emit.bpf.h"
-#include "bpf/lib/followed.bpf.h"
+#include "bpf/lib/processes/followed.bpf.h"
 
 #define EINTR 4
 

@@ -4,7 +4,7 @@
 #define GPUSNOOP_HOST_KVM_H
 
 #include "bpf/lib/counted_times.h"
-#include "bpf/lib/followed.h"
+#include "bpf/lib/processes/followed.h"
 #include "bpf/lib/traced.h"
 
 enum kvm_event {

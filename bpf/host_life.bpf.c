@@ -11,7 +11,7 @@
 
 #include "bpf/host_life.h"
 #include "bpf/lib/emit.bpf.h"
-#include "bpf/lib/followed.bpf.h"
+#include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/guard.bpf.h"
 
 /* A record of each signal, for a trace. */

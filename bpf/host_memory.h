@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_HOST_MEMORY_H
 #define GPUSNOOP_HOST_MEMORY_H
 
-#include "bpf/lib/followed.h"
+#include "bpf/lib/processes/followed.h"
 
 /* The values of the label `kind`. */
 enum memory_stall {

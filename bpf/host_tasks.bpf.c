@@ -13,7 +13,7 @@
 
 #include "bpf/host_tasks.h"
 #include "bpf/lib/emit.bpf.h"
-#include "bpf/lib/followed.bpf.h"
+#include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/guard.bpf.h"
 
 struct {

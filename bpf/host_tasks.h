@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_HOST_TASKS_H
 #define GPUSNOOP_HOST_TASKS_H
 
-#include "bpf/lib/followed.h"
+#include "bpf/lib/processes/followed.h"
 
 /* So long after its end a process is read; the exporter forgets it later. */
 #define TASKS_READ_AFTER_END_NS 3000000000ULL

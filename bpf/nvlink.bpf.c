@@ -10,7 +10,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/lib/kcall.bpf.h"
-#include "bpf/lib/process_details.bpf.h"
+#include "bpf/lib/processes/process_details.bpf.h"
 #include "bpf/nvlink.h"
 
 struct thread {

@@ -4,7 +4,7 @@
 #ifndef GPUSNOOP_NVLINK_H
 #define GPUSNOOP_NVLINK_H
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 
 /* The attach cookie. */
 enum nvlink_op {

@@ -13,7 +13,7 @@
 
 #include "bpf/lib/kcall.bpf.h"
 #include "bpf/lib/pci.bpf.h"
-#include "bpf/lib/process_details.bpf.h"
+#include "bpf/lib/processes/process_details.bpf.h"
 #include "bpf/pcie.h"
 
 /* Count all devices, also those not in the table. */

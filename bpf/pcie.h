@@ -4,7 +4,7 @@
 #define GPUSNOOP_PCIE_H
 
 #include "bpf/lib/pci.h"
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 
 /* The attach cookie of a function describes its access. */
 #define PCIE_SIZE(cookie) ((cookie) & 7U) /* bytes: 1, 2, 4 */

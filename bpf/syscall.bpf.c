@@ -10,7 +10,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/lib/guard.bpf.h"
-#include "bpf/lib/target.bpf.h"
+#include "bpf/lib/processes/target.bpf.h"
 #include "bpf/lib/traced.bpf.h"
 #include "bpf/syscall.h"
 

@@ -5,13 +5,15 @@
 //   main: start, signals, end, and a reload on SIGHUP.
 //   discovery: reads mapping events, attaches, changes attachments. Owns the attachments and the
 //     configured functions.
-//   grace period (ebpf/grace_period.h): attaches a uprobe that does nothing, so that the kernel
+//   grace period (ebpf/attach/grace_period.h): attaches a uprobe that does nothing, so that the
+//   kernel
 //     waits ahead. Owns a file that is never executed.
 //   start of the probe `functions` (start_probes() in probes/frame/registry.h), beside the others:
 //     loads and attaches its programs, then ends.
 //   calibration (ebpf/calibration.h), at startup and when the machine is less busy: attaches to
 //     functions of the exporter, calls them, detaches.
-//   detachers (ebpf/detacher.h): up to 16 for `cuda` and `functions` each, one in the mode perf.
+//   detachers (ebpf/attach/detacher.h): up to 16 for `cuda` and `functions` each, one in the mode
+//   perf.
 //     They close links, which detaches.
 //   one per probe at the stop (end_probes() in probes/frame/registry.h): detaches it.
 //   governor (probes/cuda/governor/), with cuda.max_overhead: reads what probes cost each process,

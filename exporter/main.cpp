@@ -11,7 +11,7 @@
 
 #include "exporter/app.h"
 #include "exporter/base/log.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/base/version.h"
 #include "exporter/cli/doctor_command.h"
 #include "exporter/cli/profile_command.h"
@@ -21,7 +21,7 @@
 #include "exporter/cli/why_command.h"
 #include "exporter/config/config.h"
 #include "exporter/ebpf/libbpf.h"
-#include "exporter/ebpf/pins.h"
+#include "exporter/ebpf/maps/pins.h"
 #include "exporter/http/access.h"
 #include "exporter/metrics/reference.h"
 #include "exporter/probes/cuda/settings.h"

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "bench/call_cost/tracing.h"
-#include "exporter/ebpf/attach_modes.h"
-#include "exporter/ebpf/counters.h"
-#include "exporter/ebpf/ring.h"
-#include "exporter/ebpf/uprobe.h"
+#include "exporter/ebpf/attach/attach_modes.h"
+#include "exporter/ebpf/attach/uprobe.h"
+#include "exporter/ebpf/maps/counters.h"
+#include "exporter/ebpf/maps/ring.h"
 
 namespace gpusnoop::bench {
 

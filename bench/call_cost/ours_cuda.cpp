@@ -4,9 +4,9 @@
 
 #include "bench/call_cost/drained.h"
 #include "bench/call_cost/programs.h"
-#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/attach/functions.h"
+#include "exporter/probes/cuda/attach/programs.h"
 #include "exporter/probes/cuda/governor/launch_probes.h"
-#include "exporter/probes/cuda/programs.h"
 
 namespace gpusnoop::bench {
 

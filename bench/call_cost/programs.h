@@ -7,7 +7,7 @@
 
 #include "bench/call_cost/library.h"
 #include "bench/call_cost/tracing.h"
-#include "exporter/ebpf/uprobe.h"
+#include "exporter/ebpf/attach/uprobe.h"
 
 namespace gpusnoop::bench {
 

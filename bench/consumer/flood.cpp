@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "bench/bpf/flood.h"
-#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/processes/proc.h"
 #include "exporter/system/machine.h"

@@ -9,7 +9,7 @@
 #include "bench/micro/measured.h"
 #include "bench/scrape/load.h"
 #include "exporter/base/gzip.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/metrics/page.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_name.h"
 #include "exporter/probes/functions/setting_groups.h"

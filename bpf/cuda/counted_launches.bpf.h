@@ -5,7 +5,7 @@
 #ifndef GPUSNOOP_CUDA_COUNTED_LAUNCHES_BPF_H
 #define GPUSNOOP_CUDA_COUNTED_LAUNCHES_BPF_H
 
-#include "bpf/cuda/graph_contents.bpf.h"
+#include "bpf/cuda/graphs/graph_contents.bpf.h"
 #include "bpf/cuda/launch_gaps.bpf.h"
 #include "bpf/cuda/kernel_handles.bpf.h"
 #include "bpf/cuda/times.bpf.h"

@@ -5,7 +5,7 @@
 
 #include "bpf/cuda/tables.h"
 #include "bpf/lib/open_call.h"
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 
 /* The order is that of the values of the label `kind`. */
 enum cuda_memory_kind {

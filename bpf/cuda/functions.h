@@ -85,7 +85,7 @@
  * ring of calls, in which each process has a budget. A failed STATE or PROFILER goes there, too.
  * PROFILER: a call of CUPTI, which may be inside another call: cuda/profilers.bpf.h. GRAPH: as
  * MEMORY: what a graph holds must not be lost. EVENT: a call only while a stream captures, and
- * never a record: cuda/graphs.bpf.h. */
+ * never a record: cuda/graphs/graphs.bpf.h. */
 enum cuda_operation_class {
 	CUDA_CLASS_MEMORY,
 	CUDA_CLASS_CALL,

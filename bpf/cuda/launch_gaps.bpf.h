@@ -6,7 +6,7 @@
 #include "bpf/cuda/process.bpf.h"
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/host_time/accounts.bpf.h"
-#include "bpf/lib/followed.bpf.h"
+#include "bpf/lib/processes/followed.bpf.h"
 
 /* Gaps this long or longer are explained by the thread's states. */
 const volatile __u64 gap_min_ns = 1000000;

@@ -4,15 +4,15 @@
 #ifndef GPUSNOOP_CUDA_PROCESS_BPF_H
 #define GPUSNOOP_CUDA_PROCESS_BPF_H
 
-#include "bpf/cuda/captures.bpf.h"
+#include "bpf/cuda/graphs/captures.bpf.h"
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/lib/cost.bpf.h"
 #include "bpf/lib/emit.bpf.h"
-#include "bpf/lib/follow.bpf.h"
-#include "bpf/lib/process.bpf.h"
-#include "bpf/lib/process_details.bpf.h"
-#include "bpf/lib/process_table.bpf.h"
-#include "bpf/lib/process_filter.bpf.h"
+#include "bpf/lib/processes/follow.bpf.h"
+#include "bpf/lib/processes/process.bpf.h"
+#include "bpf/lib/processes/process_details.bpf.h"
+#include "bpf/lib/processes/process_table.bpf.h"
+#include "bpf/lib/processes/process_filter.bpf.h"
 
 /* Calls of the calls ring that one process may record a second; 0: no limit. */
 const volatile __u64 max_calls_per_second = 0;

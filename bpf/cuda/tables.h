@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_CUDA_TABLES_H
 #define GPUSNOOP_CUDA_TABLES_H
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 
 /* All the tables have this kind of key. since_ns is 0 where the process may have made no call
  * yet. */

@@ -7,7 +7,7 @@
 #include "bpf/cuda/launch_gaps.bpf.h"
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/host_time/accounts.bpf.h"
-#include "bpf/lib/followed.bpf.h"
+#include "bpf/lib/processes/followed.bpf.h"
 
 /* If not, the maps of accounts do not exist. */
 const volatile bool keep_times = false;

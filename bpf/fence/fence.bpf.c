@@ -14,7 +14,7 @@
 #include "bpf/fence/fence.h"
 #include "bpf/fence/records.bpf.h"
 #include "bpf/lib/guard.bpf.h"
-#include "bpf/lib/target.bpf.h"
+#include "bpf/lib/processes/target.bpf.h"
 #include "bpf/lib/traced.bpf.h"
 
 /* Nested waits: a fence that stands for others waits for them. */

@@ -8,7 +8,7 @@
 #define GPUSNOOP_FENCE_RECORDS_BPF_H
 
 #include "bpf/fence/fence.h"
-#include "bpf/lib/target.bpf.h"
+#include "bpf/lib/processes/target.bpf.h"
 #include "bpf/lib/traced.bpf.h"
 
 /* Where the fields lie in the record. */

@@ -4,7 +4,7 @@
 #define GPUSNOOP_FUNC_H
 
 #include "bpf/lib/open_call.h"
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 
 /* The attach cookie: the function's number, and how its calls are followed. */
 #define FUNC_NUMBER(cookie) ((__u32)(cookie))

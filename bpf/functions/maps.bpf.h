@@ -6,9 +6,9 @@
 #include "bpf/functions/threads.bpf.h"
 #include "bpf/lib/cost.bpf.h"
 #include "bpf/lib/emit.bpf.h"
-#include "bpf/lib/process.bpf.h"
-#include "bpf/lib/process_details.bpf.h"
-#include "bpf/lib/process_table.bpf.h"
+#include "bpf/lib/processes/process.bpf.h"
+#include "bpf/lib/processes/process_details.bpf.h"
+#include "bpf/lib/processes/process_table.bpf.h"
 #include "bpf/lib/traced_pids.bpf.h"
 
 /* Calls that one process may record a second; 0: no limit. */

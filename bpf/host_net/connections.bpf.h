@@ -8,7 +8,7 @@
 
 #include "bpf/host_net/host_net.h"
 #include "bpf/lib/emit.bpf.h"
-#include "bpf/lib/followed.bpf.h"
+#include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/sockets.h"
 
 /* The kernel's own numbers. */

@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_HOST_NET_H
 #define GPUSNOOP_HOST_NET_H
 
-#include "bpf/lib/followed.h"
+#include "bpf/lib/processes/followed.h"
 
 /* The values of the label `peer`. */
 enum net_peer {

@@ -14,7 +14,7 @@
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/host_time/accounts.bpf.h"
 #include "bpf/lib/emit.bpf.h"
-#include "bpf/lib/followed.bpf.h"
+#include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/open_calls.bpf.h"
 
 #include "bpf/host_time/blocked.bpf.h"

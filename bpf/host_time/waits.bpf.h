@@ -5,7 +5,7 @@
 #define GPUSNOOP_HOST_TIME_WAITS_BPF_H
 
 #include "bpf/host_time/blocked.bpf.h"
-#include "bpf/lib/followed.bpf.h"
+#include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/guard.bpf.h"
 
 struct waits_account {

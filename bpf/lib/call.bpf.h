@@ -107,7 +107,7 @@ static __always_inline __u64 call_drop_dead(struct task_struct *task, struct cal
 {
 	__u64 dropped = 0;
 
-	/* Once, as the verifier takes long for it: bpf/lib/process.bpf.h. */
+	/* Once, as the verifier takes long for it: bpf/lib/processes/process.bpf.h. */
 	stack->trampoline = return_trampoline(task);
 	for (int i = 0; i < CALL_DEPTH; i++) {
 		__u64 top = *(volatile __u64 *)&stack->depth - 1; /* as in call_end_at() */

@@ -5,7 +5,7 @@
 
 #include "bpf/lib/call.bpf.h"
 #include "bpf/lib/cost.h"
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 
 struct probe_costs costs;
 

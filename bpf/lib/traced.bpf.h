@@ -5,9 +5,9 @@
 
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/names.bpf.h"
-#include "bpf/lib/process.bpf.h"
-#include "bpf/lib/process_details.bpf.h"
-#include "bpf/lib/process_table.bpf.h"
+#include "bpf/lib/processes/process.bpf.h"
+#include "bpf/lib/processes/process_details.bpf.h"
+#include "bpf/lib/processes/process_table.bpf.h"
 #include "bpf/lib/traced.h"
 
 struct {

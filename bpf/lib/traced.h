@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_TRACED_H
 #define GPUSNOOP_TRACED_H
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 
 enum traced_record_type {
 	PROCESS_STARTED, /* struct traced_start_record */

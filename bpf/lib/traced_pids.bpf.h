@@ -6,7 +6,7 @@
 
 #include <bpf/bpf_helpers.h>
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 
 const volatile __u32 traced_pids[TRACED_PIDS] = {};
 const volatile __u32 traced_pid_count = 0;

@@ -14,7 +14,7 @@
 
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/lib/emit.bpf.h"
-#include "bpf/lib/followed.bpf.h"
+#include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/profile/profile.h"
 #include "bpf/profile/python.h"
 

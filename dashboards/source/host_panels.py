@@ -12,7 +12,7 @@ NO_CPU, HAS_CPU = (f'state{sign}"runnable|throttled|stolen"' for sign in ("=~", 
 THE_GPU = "the GPU"
 NEEDS_HOST_TIME = "no thread has launched GPU work, or the probe host_time is off"
 # The cause of a phase and a state, a later one before an earlier one. `why` says the same in more words
-# (exporter/probes/host_time/conclusion.cpp).
+# (exporter/probes/host_time/gaps/conclusion.cpp).
 _CAUSES = (("state", "(.+)", "$1"), ("state", "running", "its own code"), ("state", "pipe|poll|socket", "data"),
            ("state", "futex", "lock or queue"), ("state", "file|io_uring", "storage"), ("state", "page_fault", "page faults"),
            ("phase", "wait", THE_GPU), ("phase", "launch", "launch calls"), ("phase", "copy", "copy calls"),

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::cli {
 

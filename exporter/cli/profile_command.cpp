@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 #include "exporter/cli/choice.h"
 #include "exporter/cli/look_duration.h"
 #include "exporter/cli/run_command.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "exporter/base/log.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/system/listen_address.h"
 

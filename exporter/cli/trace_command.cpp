@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 #include "exporter/cli/choice.h"
 #include "exporter/cli/run_command.h"
 #include "exporter/cli/top_command.h"

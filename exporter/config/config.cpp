@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/document.h"
 #include "exporter/config/globs.h"
 #include "exporter/config/reader.h"

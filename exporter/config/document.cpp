@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::config {
 

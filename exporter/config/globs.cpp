@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/problems.h"
 
 namespace gpusnoop::config {

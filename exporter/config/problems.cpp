@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::config {
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/units.h"
 
 namespace gpusnoop::config {

@@ -8,7 +8,7 @@
 #include <bit>
 #include <charconv>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/units.h"
 
 namespace gpusnoop::config {

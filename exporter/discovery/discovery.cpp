@@ -8,7 +8,7 @@
 #include <cerrno>
 
 #include "exporter/base/log.h"
-#include "exporter/ebpf/mapper_locks.h"
+#include "exporter/ebpf/attach/mapper_locks.h"
 #include "exporter/system/priority.h"
 
 namespace gpusnoop::discovery {

@@ -1,10 +1,10 @@
 // Finds the libraries that probes attach to, in every process, from the process's start.
 //
-// The kernel reports each executable mapping (ebpf/mmap_events.h). That wakes the discovery thread,
-// at most 500 times a second on average (sleeper.h). If an attacher wants a file by its name, a
-// child process reads the mappings of that process from a BPF iterator (processes/mapping_reader.h,
-// ebpf/mapping_list.h, bpf/mappings.bpf.c). A rescan of all processes finds mappings that the
-// events missed.
+// The kernel reports each executable mapping (ebpf/mappings/mmap_events.h). That wakes the
+// discovery thread, at most 500 times a second on average (sleeper.h). If an attacher wants a file
+// by its name, a child process reads the mappings of that process from a BPF iterator
+// (processes/mapping_reader.h, ebpf/mappings/mapping_list.h, bpf/processes/mappings.bpf.c). A
+// rescan of all processes finds mappings that the events missed.
 //
 // The kernel identifies the file, not the path: by inode, device and generation of the mapped file,
 // which is what a uprobe attaches to. On overlayfs this is the inode of the lower file, the same
@@ -46,9 +46,9 @@
 #include "exporter/discovery/sleeper.h"
 #include "exporter/discovery/turns.h"
 #include "exporter/discovery/unnamed_files.h"
-#include "exporter/ebpf/grace_period.h"
-#include "exporter/ebpf/mapping_list.h"
-#include "exporter/ebpf/mmap_events.h"
+#include "exporter/ebpf/attach/grace_period.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
+#include "exporter/ebpf/mappings/mmap_events.h"
 #include "exporter/processes/file_opener.h"
 #include "exporter/processes/mapping_reader.h"
 

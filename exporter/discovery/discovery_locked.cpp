@@ -11,7 +11,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/discovery/discovery.h"
-#include "exporter/ebpf/mapper_locks.h"
+#include "exporter/ebpf/attach/mapper_locks.h"
 
 namespace gpusnoop::discovery {
 

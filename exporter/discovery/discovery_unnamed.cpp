@@ -13,7 +13,7 @@
 
 #include "exporter/base/label.h"
 #include "exporter/base/log.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/processes/user_shares.h"
 

@@ -8,7 +8,7 @@
 
 #include "exporter/discovery/discovery.h"
 #include "exporter/discovery/host_mounts.h"
-#include "exporter/ebpf/mapper_locks.h"
+#include "exporter/ebpf/attach/mapper_locks.h"
 
 namespace gpusnoop::discovery {
 

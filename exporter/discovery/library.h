@@ -13,7 +13,7 @@
 #include "exporter/base/file_id.h"
 #include "exporter/base/file_state.h"
 #include "exporter/base/result.h"
-#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/symbols/elf/elf_reader.h"
 
 namespace gpusnoop::discovery {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exporter/base/file_id.h"
-#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/processes/mapping_reader.h"
 #include "exporter/system/foreign_reader.h"
 

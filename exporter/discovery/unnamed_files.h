@@ -14,7 +14,7 @@
 #include "exporter/base/fair_queue.h"
 #include "exporter/base/file_id.h"
 #include "exporter/discovery/library.h"
-#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
 
 namespace gpusnoop::discovery {
 

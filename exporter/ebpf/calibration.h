@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bpf/lib/cost.h"
+#include "exporter/ebpf/attach/uprobe.h"
 #include "exporter/ebpf/features.h"
-#include "exporter/ebpf/uprobe.h"
 
 namespace gpusnoop::ebpf {
 

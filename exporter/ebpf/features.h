@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/ebpf/uprobe.h"
+#include "exporter/ebpf/attach/uprobe.h"
 
 namespace gpusnoop::ebpf {
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "exporter/ebpf/link.h"
+#include "exporter/ebpf/attach/link.h"
 
 namespace gpusnoop::ebpf {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "exporter/ebpf/uprobe.h"
+#include "exporter/ebpf/attach/uprobe.h"
 
 struct bpf_map;
 struct bpf_object;

@@ -6,7 +6,7 @@
 namespace gpusnoop::ebpf {
 
 // `S` is a generated skeleton (<name>_bpf): its static open/load/destroy are used. It keeps no
-// links: attach through ebpf/uprobe.h or ebpf/link.h, and destroy those first.
+// links: attach through ebpf/attach/uprobe.h or ebpf/attach/link.h, and destroy those first.
 template <typename S>
 struct SkeletonDeleter {
     void operator()(S *skeleton) const { S::destroy(skeleton); }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exporter/base/log.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::http {
 

@@ -12,7 +12,7 @@
 #include "exporter/base/result.h"
 #include "exporter/config/web_config.h"
 #include "exporter/http/basic_auth.h"
-#include "exporter/http/tls.h"
+#include "exporter/http/tls/tls.h"
 
 namespace gpusnoop::http {
 

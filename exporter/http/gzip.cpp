@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "exporter/base/words.h"
+#include "exporter/base/text/words.h"
 
 namespace gpusnoop::http {
 

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::http {
 

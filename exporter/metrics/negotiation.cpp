@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "exporter/base/words.h"
+#include "exporter/base/text/words.h"
 #include "exporter/metrics/text.h"
 
 namespace gpusnoop::metrics {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/ebpf/counters.h"
+#include "exporter/ebpf/maps/counters.h"
 
 namespace gpusnoop::metrics {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/system/cgroup_lines.h"
 
 namespace gpusnoop::processes {

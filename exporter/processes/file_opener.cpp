@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/processes/proc.h"
 #include "exporter/processes/user_shares.h"
 

@@ -15,7 +15,7 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
-#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/system/foreign_reader.h"
 
 namespace gpusnoop::processes {

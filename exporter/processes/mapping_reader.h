@@ -9,14 +9,14 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
-#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/processes/process_reader.h"
 
 namespace gpusnoop::processes {
 
 // The kernel lists the mappings of a process under the process's own lock: see ProcessReader. Of a
-// process with thousands of mappings, the last ones are left out (bpf/mappings.h), and of a user
-// with many such processes more of them. Used by one thread.
+// process with thousands of mappings, the last ones are left out (bpf/processes/mappings.h), and of
+// a user with many such processes more of them. Used by one thread.
 class MappingReader {
 public:
     // `list` must outlive it.

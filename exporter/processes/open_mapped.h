@@ -4,7 +4,7 @@
 #include <string>
 
 #include "exporter/base/result.h"
-#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/processes/file_opener.h"
 
 namespace gpusnoop::processes {

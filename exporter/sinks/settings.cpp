@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/reader.h"
 
 namespace gpusnoop::sinks {

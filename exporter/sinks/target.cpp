@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::sinks {
 

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "exporter/ebpf/counters.h"
+#include "exporter/ebpf/maps/counters.h"
 
 namespace gpusnoop::status {
 

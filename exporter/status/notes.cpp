@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/base/quantity_text.h"
+#include "exporter/base/text/quantity_text.h"
 #include "exporter/status/parts.h"
 #include "exporter/status/sections.h"
 

@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <string>
 
-#include "exporter/base/quantity_text.h"
+#include "exporter/base/text/quantity_text.h"
 #include "exporter/status/lists.h"
 #include "exporter/status/parts.h"
 #include "exporter/status/sections.h"

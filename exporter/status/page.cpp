@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/base/quantity_text.h"
+#include "exporter/base/text/quantity_text.h"
 #include "exporter/status/assets.h"
 #include "exporter/status/lists.h"
 #include "exporter/status/parts.h"

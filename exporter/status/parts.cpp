@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "exporter/base/quantity_text.h"
-#include "exporter/base/utc_time.h"
+#include "exporter/base/text/quantity_text.h"
+#include "exporter/base/text/utc_time.h"
 #include "exporter/status/past.h"
 
 namespace gpusnoop::status {

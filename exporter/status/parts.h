@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/base/markup.h"
+#include "exporter/base/text/markup.h"
 #include "exporter/processes/process_names.h"
 #include "exporter/status/lists.h"
 #include "exporter/symbols/stacks/stack_text.h"

@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/process_sample.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::status {
 

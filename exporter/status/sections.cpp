@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/base/quantity_text.h"
+#include "exporter/base/text/quantity_text.h"
 #include "exporter/status/lists.h"
 #include "exporter/status/parts.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exporter/base/words.h"
+#include "exporter/base/text/words.h"
 
 namespace gpusnoop {
 

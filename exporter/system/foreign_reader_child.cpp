@@ -19,7 +19,7 @@
 #include <cstring>
 #include <span>
 
-#include "bpf/mappings.h"
+#include "bpf/processes/mappings.h"
 #include "exporter/system/descriptor_message.h"
 
 namespace gpusnoop::reader {

@@ -5,7 +5,7 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::trace {
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "bpf/mappings.h"
+#include "bpf/processes/mappings.h"
 #include "exporter/base/fd.h"
 #include "exporter/processes/proc.h"
 #include "tests/e2e/child.h"

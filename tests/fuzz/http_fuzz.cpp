@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/http/basic_auth.h"
 #include "exporter/http/gzip.h"
 #include "exporter/http/query.h"

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "exporter/base/fd.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/symbols/demangle/function_name.h"
 #include "exporter/symbols/stacks/flame_graph.h"
 #include "exporter/symbols/stacks/perf_map.h"

@@ -14,7 +14,7 @@
 
 #include "bpf/cuda/cuda.h"
 #include "bpf/functions/functions.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/metrics/page.h"
 #include "exporter/probes/cuda/aggregator.h"
 #include "exporter/probes/functions/count/aggregator.h"

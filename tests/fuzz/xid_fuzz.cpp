@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "exporter/base/log.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/probes/xid/aggregator.h"
 #include "exporter/probes/xid/classes.h"
 #include "exporter/probes/xid/report.h"

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string>
 
-#include "tests/harness/directory.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/machine/directory.h"
 
 namespace harness {
 

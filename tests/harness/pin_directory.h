@@ -6,8 +6,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
-#include "tests/harness/directory.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/harness/process.h"
 
 namespace harness {

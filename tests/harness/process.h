@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 
 namespace harness {
 

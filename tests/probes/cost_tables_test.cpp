@@ -7,7 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 #include "tests/harness/exporter.h"
 
 using namespace gpusnoop;

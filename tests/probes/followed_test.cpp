@@ -14,9 +14,9 @@
 
 #include "exporter/config/config.h"
 #include "exporter/ebpf/features.h"
-#include "exporter/probes/frame/registry.h"
 #include "exporter/probes/frame/libraries/start_discovery.h"
 #include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/registry.h"
 #include "tests/harness/exporter.h"
 
 using namespace harness;

@@ -8,7 +8,7 @@
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
-#include "tests/probes/cuda_graphs.h"
+#include "tests/probes/cuda/graphs.h"
 
 using namespace harness;
 

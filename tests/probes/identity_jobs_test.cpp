@@ -122,9 +122,9 @@ TEST_CASE("two Slurm jobs of one program are two rows in every family") {
                   : "system.slice/slurmstepd.scope/job_" + job + "/step_0/user/task_0";
         const auto enter = cgroups.emplace_back(mounted(!is_v1), path).enter();
         processes.push_back(fixture.start("twin" + job,
-                                        {standin("workload"), "--everything", "--failures",
-                                         "--iterations", "20", "--name", "twin", "--hold"},
-                                        enter));
+                                          {standin("workload"), "--everything", "--failures",
+                                           "--iterations", "20", "--name", "twin", "--hold"},
+                                          enter));
         processes.push_back(fixture.start("script" + job, {python, script, "9", "hold"}, enter));
         processes.at(processes.size() - 2).wait_for_output("holding");
         processes.back().wait_for_output("worked");
@@ -134,7 +134,7 @@ TEST_CASE("two Slurm jobs of one program are two rows in every family") {
         const truth::TruthSnapshot truth = fixture.truth_of_all("twin" + job);
         const Labels of = {{"comm", "twin"}, {"slurm_job_id", job}};
         check_counters_of(fixture.exporter.wait_for("gpusnoop_cuda_kernel_launches_total", of,
-                                                  static_cast<double>(truth.all_launches())),
+                                                    static_cast<double>(truth.all_launches())),
                           truth, of);
     }
 
@@ -201,10 +201,11 @@ TEST_CASE("a process that ends at once has the container or the job that root ga
         through.insert(through.end(), {"env", "-u", "SLURM_JOB_ID"});
         through.insert(through.end(), place.environment.begin(), place.environment.end());
         const std::string name = "short" + std::to_string(++count) + ".py";
-        Process process =
-            fixture.start(name, {python, fixture.script(name), std::to_string(count), "exit"}, through);
+        Process process = fixture.start(
+            name, {python, fixture.script(name), std::to_string(count), "exit"}, through);
         REQUIRE(process.wait() == 0);
-        fixture.check(labels_of(name, place.container, place.job), fixture.truth_of_all(name), count);
+        fixture.check(labels_of(name, place.container, place.job), fixture.truth_of_all(name),
+                      count);
     }
     if (!found) {
         missing("a mounted hierarchy of cgroups");

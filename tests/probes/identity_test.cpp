@@ -67,10 +67,10 @@ TEST_CASE("workloads of python3 have rows of their own, by script, job, containe
             const Labels of = labels_of(name, one.container, one.job);
             count++;
             const std::string truth = std::to_string(i) + (stays ? "s" : "");
-            Process process = fixture.start(
-                truth,
-                {python, "-u", fixture.script(name), std::to_string(count), stays ? "hold" : "exit"},
-                cgroup ? cgroup->enter() : std::vector<std::string>{});
+            Process process = fixture.start(truth,
+                                            {python, "-u", fixture.script(name),
+                                             std::to_string(count), stays ? "hold" : "exit"},
+                                            cgroup ? cgroup->enter() : std::vector<std::string>{});
             process.wait_for_output("worked");
             fixture.check(of, fixture.truth_of_all(truth), count);
             if (stays) {
@@ -124,8 +124,8 @@ TEST_CASE("an exec from one script to another ends the first one's rows", "") {
     CAPTURE(mode);
     const Bench fixture(mode);
     const std::string second = fixture.script("second.py");
-    Process process =
-        fixture.start("exec", {python, fixture.script("first.py"), "20", "exec", second, "30", "hold"});
+    Process process = fixture.start(
+        "exec", {python, fixture.script("first.py"), "20", "exec", second, "30", "hold"});
     (void)fixture.exporter.wait_for("gpusnoop_function_calls_total", labels_of("second.py"), 30);
     const auto truths = truth::read_truth(fixture.truths / "exec");
     REQUIRE(truths.size() == 2);

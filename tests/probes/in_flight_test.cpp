@@ -15,7 +15,7 @@
 #include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
-#include "tests/probes/functions_reload.h"
+#include "tests/probes/functions/reload.h"
 
 using namespace harness;
 using Json = nlohmann::json;

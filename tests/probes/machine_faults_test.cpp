@@ -9,7 +9,7 @@
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
-#include "tests/harness/memory_cgroup.h"
+#include "tests/harness/machine/memory_cgroup.h"
 
 using namespace harness;
 

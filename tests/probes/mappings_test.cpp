@@ -22,10 +22,10 @@
 #include <thread>
 #include <vector>
 
-#include "bpf/mappings.h"
+#include "bpf/processes/mappings.h"
 #include "exporter/base/file_id.h"
-#include "exporter/ebpf/mapping_list.h"
-#include "exporter/ebpf/mmap_events.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
+#include "exporter/ebpf/mappings/mmap_events.h"
 #include "exporter/processes/mapping_reader.h"
 #include "exporter/processes/open_mapped.h"
 #include "exporter/symbols/stacks/mapped_files.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "exporter/base/fd.h"
-#include "exporter/ebpf/kprobe.h"
+#include "exporter/ebpf/attach/kprobe.h"
 #include "exporter/probes/pcie/devices.h"
 #include "exporter/probes/pcie/probe.h"
 #include "exporter/probes/pcie/settings.h"

@@ -17,7 +17,7 @@
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
 #include "tests/harness/process.h"
-#include "tests/probes/host_time.h"
+#include "tests/probes/host/time.h"
 #include "tests/probes/profiles.h"
 
 using namespace harness;

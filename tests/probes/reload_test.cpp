@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "tests/harness/cuda_truth.h"
-#include "tests/probes/functions_reload.h"
+#include "tests/probes/functions/reload.h"
 
 using namespace harness;
 

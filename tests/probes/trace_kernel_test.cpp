@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "exporter/ebpf/kprobe.h"
-#include "exporter/ebpf/tracepoint.h"
+#include "exporter/ebpf/attach/kprobe.h"
+#include "exporter/ebpf/attach/tracepoint.h"
 #include "tests/harness/guest.h"
 #include "tests/harness/trace.h"
 #include "tests/probes/syscalls.h"

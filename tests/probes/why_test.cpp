@@ -11,13 +11,13 @@
 #include <thread>
 #include <vector>
 
-#include "tests/harness/cpu_cgroup.h"
-#include "tests/harness/directory.h"
-#include "tests/harness/disk_cgroup.h"
 #include "tests/harness/exporter.h"
-#include "tests/harness/memory_cgroup.h"
+#include "tests/harness/machine/cpu_cgroup.h"
+#include "tests/harness/machine/directory.h"
+#include "tests/harness/machine/disk_cgroup.h"
+#include "tests/harness/machine/memory_cgroup.h"
+#include "tests/harness/machine/swap_file.h"
 #include "tests/harness/process.h"
-#include "tests/harness/swap_file.h"
 
 using namespace harness;
 using Catch::Matchers::ContainsSubstring;

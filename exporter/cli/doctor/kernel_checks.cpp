@@ -15,12 +15,12 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/read_file.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/base/unsupported.h"
 #include "exporter/cli/doctor/probe_checks.h"
-#include "exporter/ebpf/attach_modes.h"
-#include "exporter/ebpf/kprobe.h"
-#include "exporter/ebpf/tracepoint.h"
+#include "exporter/ebpf/attach/attach_modes.h"
+#include "exporter/ebpf/attach/kprobe.h"
+#include "exporter/ebpf/attach/tracepoint.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/system/capabilities.h"
 

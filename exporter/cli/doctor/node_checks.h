@@ -10,7 +10,7 @@
 #include "exporter/cli/doctor/finding.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/gpus/gpus.h"
-#include "exporter/probes/cuda/entry_cost.h"
+#include "exporter/probes/cuda/attach/entry_cost.h"
 
 namespace gpusnoop::doctor {
 

@@ -5,7 +5,7 @@
 
 #include "exporter/cli/doctor/finding.h"
 #include "exporter/config/config.h"
-#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
 
 namespace gpusnoop::doctor {
 

@@ -6,9 +6,9 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
-#include "exporter/base/quantity_text.h"
-#include "exporter/cli/top/ask.h"
-#include "exporter/cli/top/client.h"
+#include "exporter/base/text/quantity_text.h"
+#include "exporter/cli/top/client/ask.h"
+#include "exporter/cli/top/client/client.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::top {

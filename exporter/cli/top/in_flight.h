@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "exporter/base/result.h"
-#include "exporter/cli/top/access.h"
-#include "exporter/cli/top/address.h"
+#include "exporter/cli/top/client/access.h"
+#include "exporter/cli/top/client/address.h"
 
 namespace gpusnoop::top {
 

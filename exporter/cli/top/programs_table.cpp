@@ -4,8 +4,8 @@
 #include <array>
 #include <cmath>
 
-#include "exporter/base/quantity_text.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/quantity_text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/cli/top/columns.h"
 #include "exporter/cli/top/programs.h"
 

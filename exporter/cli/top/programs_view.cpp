@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "exporter/base/text.h"
-#include "exporter/cli/top/ask.h"
+#include "exporter/base/text/text.h"
+#include "exporter/cli/top/client/ask.h"
 
 namespace gpusnoop::top {
 

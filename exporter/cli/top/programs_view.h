@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/cli/top/address.h"
+#include "exporter/cli/top/client/address.h"
 #include "exporter/cli/top/programs.h"
 #include "exporter/cli/top/view.h"
 

@@ -7,8 +7,8 @@
 #include <tuple>
 #include <utility>
 
-#include "exporter/base/quantity_text.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/quantity_text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/cli/top/columns.h"
 #include "exporter/cli/top/text.h"
 

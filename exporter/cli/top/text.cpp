@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::top {
 

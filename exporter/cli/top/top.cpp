@@ -14,9 +14,9 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/output.h"
-#include "exporter/cli/top/client.h"
+#include "exporter/cli/top/client/client.h"
+#include "exporter/cli/top/client/session.h"
 #include "exporter/cli/top/programs_view.h"
-#include "exporter/cli/top/session.h"
 #include "exporter/cli/top/terminal.h"
 
 namespace gpusnoop::top {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/cli/top/answer.h"
+#include "exporter/cli/top/client/answer.h"
 #include "exporter/cli/top/text.h"
 
 namespace gpusnoop::top {

@@ -8,8 +8,8 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
-#include "exporter/base/quantity_text.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/quantity_text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::why {
 

@@ -7,7 +7,7 @@
 
 #include "exporter/base/result.h"
 #include "exporter/cli/why/times.h"
-#include "exporter/probes/host_time/conclusion.h"
+#include "exporter/probes/host_time/gaps/conclusion.h"
 
 namespace gpusnoop::why {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/probes/host_time/calls.h"
 
 namespace gpusnoop::why {

@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "exporter/base/glob.h"
-#include "exporter/base/text.h"
-#include "exporter/cli/top/ask.h"
-#include "exporter/cli/top/client.h"
+#include "exporter/base/text/text.h"
+#include "exporter/cli/top/client/ask.h"
+#include "exporter/cli/top/client/client.h"
 #include "exporter/cli/why/oom.h"
 #include "exporter/cli/why/report.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "exporter/base/result.h"
-#include "exporter/cli/top/access.h"
-#include "exporter/cli/top/address.h"
+#include "exporter/cli/top/client/access.h"
+#include "exporter/cli/top/client/address.h"
 
 namespace gpusnoop::why {
 

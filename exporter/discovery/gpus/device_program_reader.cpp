@@ -8,7 +8,7 @@
 
 #include "bpf/device_programs.h"
 #include "device_programs.skel.h"
-#include "exporter/ebpf/iterator.h"
+#include "exporter/ebpf/mappings/iterator.h"
 #include "exporter/ebpf/skeleton.h"
 
 namespace gpusnoop::discovery {

@@ -17,7 +17,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/read_file.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/processes/process_reader.h"
 
 namespace gpusnoop::discovery {

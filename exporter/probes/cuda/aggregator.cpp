@@ -4,7 +4,7 @@
 #include <iterator>
 #include <optional>
 
-#include "exporter/ebpf/record.h"
+#include "exporter/ebpf/maps/record.h"
 #include "exporter/probes/cuda/copies/batch.h"
 #include "exporter/probes/cuda/memory/gauges.h"
 #include "exporter/probes/cuda/record_time.h"

@@ -16,8 +16,8 @@
 #include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 #include "exporter/probes/cuda/memory/live_allocations.h"
 #include "exporter/probes/cuda/memory/live_table.h"
-#include "exporter/probes/frame/processes/cuda_facts.h"
 #include "exporter/probes/frame/bpf/overhead.h"
+#include "exporter/probes/frame/processes/cuda_facts.h"
 
 namespace gpusnoop::probes {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "exporter/base/log.h"
-#include "exporter/ebpf/counters.h"
+#include "exporter/ebpf/maps/counters.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -9,12 +9,12 @@
 
 #include "exporter/base/result.h"
 #include "exporter/probes/cuda/aggregator.h"
+#include "exporter/probes/cuda/attach/programs.h"
 #include "exporter/probes/cuda/launches/launch_shape.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
 #include "exporter/probes/cuda/memory/live_table.h"
 #include "exporter/probes/cuda/memory/reconcile_schedule.h"
 #include "exporter/probes/cuda/names.h"
-#include "exporter/probes/cuda/programs.h"
 #include "exporter/probes/cuda/rings.h"
 
 namespace gpusnoop::probes {

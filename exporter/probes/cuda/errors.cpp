@@ -8,7 +8,7 @@
 
 #include <tsl/robin_map.h>
 
-#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/attach/functions.h"
 
 namespace gpusnoop::probes {
 

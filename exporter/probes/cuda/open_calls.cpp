@@ -2,9 +2,9 @@
 #include <utility>
 
 #include "bpf/cuda/functions.h"
-#include "exporter/ebpf/record.h"
+#include "exporter/ebpf/maps/record.h"
 #include "exporter/probes/cuda/aggregator.h"
-#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/attach/functions.h"
 
 namespace gpusnoop::probes {
 

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/ebpf/record.h"
+#include "exporter/ebpf/maps/record.h"
+#include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/cuda/families.h"
-#include "exporter/probes/cuda/functions.h"
 
 namespace gpusnoop::probes {
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "exporter/base/result.h"
-#include "exporter/ebpf/ring.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/cuda/aggregator.h"
-#include "exporter/probes/cuda/programs.h"
+#include "exporter/probes/cuda/attach/programs.h"
 
 namespace gpusnoop::probes {
 

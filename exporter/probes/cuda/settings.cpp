@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "exporter/config/reader.h"
-#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/calls/in_flight_settings.h"
+#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/max_overhead.h"
 #include "exporter/sinks/settings.h"
 

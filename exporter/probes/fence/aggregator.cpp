@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "exporter/base/text.h"
-#include "exporter/ebpf/record.h"
+#include "exporter/base/text/text.h"
+#include "exporter/ebpf/maps/record.h"
 #include "exporter/probes/fence/names.h"
 
 namespace gpusnoop::probes {

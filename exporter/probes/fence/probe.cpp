@@ -3,7 +3,7 @@
 #include <array>
 
 #include "exporter/base/log.h"
-#include "exporter/ebpf/tracepoint.h"
+#include "exporter/ebpf/attach/tracepoint.h"
 #include "exporter/probes/fence/settings.h"
 #include "exporter/probes/fence/trace.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"

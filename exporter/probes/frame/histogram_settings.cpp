@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/problems.h"
 #include "exporter/config/reader.h"
 

@@ -19,9 +19,9 @@ namespace gpusnoop::probes {
 [[nodiscard]] SeriesSettings host_series_settings(const config::Config &config,
                                                   const TargetProcessesPtr &targets);
 
-// The skeleton `S` has the maps of bpf/lib/followed.bpf.h, too; see there. The aggregator's
-// ProcessTable must keep processes for a while after their end (`host_grace`), as records of one
-// event lie in two rings.
+// The skeleton `S` has the maps of bpf/lib/processes/followed.bpf.h, too; see there. The
+// aggregator's ProcessTable must keep processes for a while after their end (`host_grace`), as
+// records of one event lie in two rings.
 inline constexpr std::chrono::seconds host_grace{2};
 
 template <typename S, typename Aggregator>

@@ -11,12 +11,12 @@
 #include <vector>
 
 #include "exporter/config/config.h"
-#include "exporter/ebpf/attach_modes.h"
+#include "exporter/ebpf/attach/attach_modes.h"
 #include "exporter/ebpf/features.h"
-#include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/bpf/cost_tables.h"
-#include "exporter/probes/frame/kernel_needs.h"
 #include "exporter/probes/frame/bpf/overhead_limits.h"
+#include "exporter/probes/frame/budget.h"
+#include "exporter/probes/frame/kernel_needs.h"
 #include "exporter/probes/frame/own_counts.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/processes/target_processes.h"

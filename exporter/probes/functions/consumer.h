@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "exporter/base/result.h"
-#include "exporter/ebpf/ring.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/count/aggregator.h"

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "exporter/base/read_text.h"
+#include "exporter/probes/frame/bpf/sandbox_warnings.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/calls/in_flight_settings.h"
+#include "exporter/probes/frame/calls/open_call_reader.h"
 #include "exporter/probes/frame/libraries/library_probe.h"
 #include "exporter/probes/frame/max_overhead.h"
-#include "exporter/probes/frame/calls/open_call_reader.h"
-#include "exporter/probes/frame/bpf/sandbox_warnings.h"
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/attacher.h"
 #include "exporter/probes/functions/consumer.h"
@@ -261,7 +261,7 @@ constinit const ProbeKind functions_kind = {
 };
 
 std::unique_ptr<Probe> make_function_tracer(config::Config config, const ebpf::Features &features,
-                                        FunctionTracing tracing) {
+                                            FunctionTracing tracing) {
     auto functions = config.of<FunctionsConfig>();
     functions.slow_calls.history = 0;
     functions.slow_calls.log_per_second = 0;

@@ -11,15 +11,16 @@
 // attach/attached_files.h). A table, which may change, says what calls with that number count for
 // (attach/function_ids.h).
 //
-// Recording. func_enter (bpf/functions/functions.bpf.c) opens a call as cuda_enter does; for a function whose
-// end is not observed, it sends the record at once. func_leave runs at a return probe;
-// func_leave_at_exit runs before an instruction that may leave the function, which it does if the
-// stack pointer is what it was at the entry. Either sends one record (bpf/functions/functions.h) with
-// duration and result; nested calls have a record each. A table with the functions' thresholds and
-// options decides at the end of the call what else the record has. A slow call also has its
-// arguments, kept since the entry, the name of its thread and the user stack. These long records
-// have a separate ring, because one of them takes the room of many others; if that ring is full, a
-// slow call is sent as any other. Starts and ends of processes have a ring of their own too.
+// Recording. func_enter (bpf/functions/functions.bpf.c) opens a call as cuda_enter does; for a
+// function whose end is not observed, it sends the record at once. func_leave runs at a return
+// probe; func_leave_at_exit runs before an instruction that may leave the function, which it does
+// if the stack pointer is what it was at the entry. Either sends one record
+// (bpf/functions/functions.h) with duration and result; nested calls have a record each. A table
+// with the functions' thresholds and options decides at the end of the call what else the record
+// has. A slow call also has its arguments, kept since the entry, the name of its thread and the
+// user stack. These long records have a separate ring, because one of them takes the room of many
+// others; if that ring is full, a slow call is sent as any other. Starts and ends of processes have
+// a ring of their own too.
 //
 // Counting. The consumer (consumer.h) drains the rings. count/aggregator.h finds the function by
 // its number, adds to its counters and its histogram, and decides whether the result is an error
@@ -64,6 +65,6 @@ extern const ProbeKind functions_kind;
 
 // For a trace: passes on the calls that `tracing` selects, instead of `config`.
 std::unique_ptr<Probe> make_function_tracer(config::Config config, const ebpf::Features &features,
-                                        FunctionTracing tracing);
+                                            FunctionTracing tracing);
 
 }  // namespace gpusnoop::probes

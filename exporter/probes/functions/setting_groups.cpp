@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/globs.h"
 #include "exporter/config/reader.h"
 #include "exporter/probes/functions/setting_names.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/globs.h"
 #include "exporter/config/problems.h"
 #include "exporter/probes/functions/setting_groups.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "bpf/host_block.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::probes {
 

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "exporter/base/read_file.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::probes {
 

@@ -2,9 +2,9 @@
 
 #include <string>
 
-#include "exporter/ebpf/record.h"
-#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/ebpf/maps/record.h"
 #include "exporter/probes/frame/host_probe.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
 
 namespace gpusnoop::probes {
 

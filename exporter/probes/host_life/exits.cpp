@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "exporter/base/label.h"
-#include "exporter/base/text.h"
-#include "exporter/base/utc_time.h"
-#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/base/text/text.h"
+#include "exporter/base/text/utc_time.h"
 #include "exporter/probes/frame/api/list_page.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
 
 namespace gpusnoop::probes {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "exporter/base/log.h"
-#include "exporter/ebpf/hash_map.h"
+#include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/host_life/settings.h"
 #include "exporter/probes/host_life/trace.h"

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "exporter/base/label.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/processes/growing_counts.h"
 #include "exporter/symbols/names/syscall_names.h"

@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <set>
 
-#include "exporter/ebpf/iterator.h"
 #include "exporter/ebpf/libbpf.h"
-#include "exporter/ebpf/record.h"
+#include "exporter/ebpf/mappings/iterator.h"
+#include "exporter/ebpf/maps/record.h"
 #include "host_net.skel.h"
 
 namespace gpusnoop::probes {

@@ -10,8 +10,8 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/unsupported.h"
-#include "exporter/ebpf/hash_map.h"
 #include "exporter/ebpf/libbpf.h"
+#include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/host_probe.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "exporter/base/label.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::probes {
 

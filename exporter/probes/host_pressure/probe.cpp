@@ -13,7 +13,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/read_file.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/discovery/gpus/gpus.h"
 #include "exporter/probes/frame/bpf/attach_state.h"
 #include "exporter/probes/frame/budget.h"

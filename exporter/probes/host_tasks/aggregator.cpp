@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "exporter/ebpf/record.h"
+#include "exporter/ebpf/maps/record.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 
 namespace gpusnoop::probes {

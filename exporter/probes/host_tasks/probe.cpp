@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "exporter/base/log.h"
-#include "exporter/ebpf/hash_map.h"
-#include "exporter/ebpf/iterator.h"
 #include "exporter/ebpf/libbpf.h"
+#include "exporter/ebpf/mappings/iterator.h"
+#include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"

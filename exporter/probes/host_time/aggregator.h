@@ -15,7 +15,7 @@
 #include "exporter/probes/frame/processes/cuda_facts.h"
 #include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/probes/host_time/cells.h"
-#include "exporter/probes/host_time/gaps.h"
+#include "exporter/probes/host_time/gaps/gaps.h"
 #include "exporter/probes/host_time/process_times.h"
 #include "exporter/probes/host_time/waits.h"
 #include "exporter/series/family_set.h"

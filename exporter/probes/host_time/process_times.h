@@ -7,7 +7,7 @@
 #include <string>
 
 #include "exporter/probes/host_time/cells.h"
-#include "exporter/probes/host_time/gap_times.h"
+#include "exporter/probes/host_time/gaps/gap_times.h"
 #include "exporter/probes/host_time/worker_times.h"
 
 namespace gpusnoop::probes {

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "exporter/ebpf/cpus.h"
-#include "exporter/ebpf/hash_map.h"
-#include "exporter/ebpf/iterator.h"
-#include "exporter/ebpf/record.h"
+#include "exporter/ebpf/mappings/iterator.h"
+#include "exporter/ebpf/maps/hash_map.h"
+#include "exporter/ebpf/maps/record.h"
 
 namespace gpusnoop::probes {
 

@@ -10,7 +10,7 @@
 
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/host_time/aggregator.h"
-#include "exporter/probes/host_time/conclusion.h"
+#include "exporter/probes/host_time/gaps/conclusion.h"
 #include "exporter/probes/host_time/process_times.h"
 
 namespace gpusnoop::probes {

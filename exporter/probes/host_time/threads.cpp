@@ -7,8 +7,8 @@
 
 #include "exporter/base/label.h"
 #include "exporter/base/seconds.h"
-#include "exporter/base/text.h"
-#include "exporter/base/utc_time.h"
+#include "exporter/base/text/text.h"
+#include "exporter/base/text/utc_time.h"
 #include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/host_time/aggregator.h"
 #include "exporter/probes/host_time/calls.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "bpf/host_time/host_time.h"
-#include "bpf/lib/followed.h"
+#include "bpf/lib/processes/followed.h"
 #include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/probes/host_time/worker_times.h"
 #include "exporter/series/family_set.h"

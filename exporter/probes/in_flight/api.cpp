@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "exporter/base/text.h"
-#include "exporter/base/utc_time.h"
+#include "exporter/base/text/text.h"
+#include "exporter/base/text/utc_time.h"
 #include "exporter/probes/frame/api/frame_json.h"
 #include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/in_flight/calls.h"

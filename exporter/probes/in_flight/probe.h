@@ -7,9 +7,9 @@
 // sets a call's start to 0 first and writes it last, so that a reader on another CPU sees a whole
 // call or none. A call is over if the thread's stack pointer is above it.
 //
-// OpenCallReader (probes/frame/calls/open_call_reader.h) runs the iterators on the pipeline thread, when
-// a page, a document or the status page is requested; the aggregators of the two probes name the
-// calls. This probe runs after them. It joins their calls (calls.h), and makes the gauges
+// OpenCallReader (probes/frame/calls/open_call_reader.h) runs the iterators on the pipeline thread,
+// when a page, a document or the status page is requested; the aggregators of the two probes name
+// the calls. This probe runs after them. It joins their calls (calls.h), and makes the gauges
 // (families.h) and the document (api.h). The worker that writes the document reads the stacks
 // (stacks.h): it follows frame pointers from the registers on (stack_walk.h), in memory that a
 // child process reads, and inserts the return addresses of the traced calls, which the kernel has

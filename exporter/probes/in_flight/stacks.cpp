@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/base/work_limit.h"
 #include "exporter/probes/frame/python/stacks.h"
 

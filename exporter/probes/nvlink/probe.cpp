@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "exporter/config/reader.h"
-#include "exporter/ebpf/kprobe.h"
+#include "exporter/ebpf/attach/kprobe.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/frame/libraries/driver_functions.h"
 #include "exporter/probes/frame/trace/event_tracer.h"

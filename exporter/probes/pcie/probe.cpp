@@ -7,7 +7,7 @@
 #include <set>
 
 #include "exporter/base/log.h"
-#include "exporter/ebpf/kprobe.h"
+#include "exporter/ebpf/attach/kprobe.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/pcie/devices.h"

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "exporter/base/file_id.h"
-#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/attach/uprobe.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/ebpf/uprobe.h"
 #include "exporter/processes/file_opener.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "exporter/symbols/stacks/mapped_files.h"

@@ -6,7 +6,7 @@
 
 #include "bpf/profile/profile.h"
 #include "exporter/base/result.h"
-#include "exporter/ebpf/uprobe.h"
+#include "exporter/ebpf/attach/uprobe.h"
 #include "exporter/probes/profile/probe.h"
 #include "profile.skel.h"
 

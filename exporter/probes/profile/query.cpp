@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/units.h"
 
 namespace gpusnoop::probes {

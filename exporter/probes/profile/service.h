@@ -1,15 +1,15 @@
 // Profiles of a running exporter: one at a time, on a thread of its own, and one all the time.
 //
 // `gpusnoop_exporter profile` (run.h) finds its processes as traces do
-// (probes/frame/trace/target_tracer.h), but its BPF program counts stacks in a table (tables.h) instead
-// of sending records. Each second, probe.h has new stacks named (stacks.h) while their processes
-// run; at the end it reads the table and makes the profile (assemble.h), which folded.cpp,
-// json.cpp, pprof.cpp and svg.cpp write. The kernel names its own functions: the probe runs a BPF
-// program by bpf_prog_test_run, which prints them, so no privilege to read the kernel's addresses
-// is needed. symbols/stacks/flame_graph.h draws stacks, and symbols/stacks/perf_map.h names code
-// that programs generate. Frames of Python are walked in the kernel too (bpf/profile/python.bpf.h),
-// where python/processes.h stores the places at which the interpreter keeps them; python/merge.h
-// puts them among the native frames.
+// (probes/frame/trace/target_tracer.h), but its BPF program counts stacks in a table (tables.h)
+// instead of sending records. Each second, probe.h has new stacks named (stacks.h) while their
+// processes run; at the end it reads the table and makes the profile (assemble.h), which
+// folded.cpp, json.cpp, pprof.cpp and svg.cpp write. The kernel names its own functions: the probe
+// runs a BPF program by bpf_prog_test_run, which prints them, so no privilege to read the kernel's
+// addresses is needed. symbols/stacks/flame_graph.h draws stacks, and symbols/stacks/perf_map.h
+// names code that programs generate. Frames of Python are walked in the kernel too
+// (bpf/profile/python.bpf.h), where python/processes.h stores the places at which the interpreter
+// keeps them; python/merge.h puts them among the native frames.
 //
 // /api/v1/profile does the same in the running exporter, on its own thread and with its own
 // programs and tables, except for three of the probe `cuda`: its table of GPU processes with its

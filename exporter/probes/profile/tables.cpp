@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "exporter/base/log.h"
-#include "exporter/base/text.h"
-#include "exporter/ebpf/hash_map.h"
+#include "exporter/base/text/text.h"
+#include "exporter/ebpf/maps/hash_map.h"
 
 namespace gpusnoop::probes {
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/problems.h"
 #include "exporter/symbols/names/syscall_names.h"
 

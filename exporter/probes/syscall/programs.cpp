@@ -10,10 +10,10 @@
 #include <string_view>
 #include <utility>
 
+#include "exporter/ebpf/attach/kprobe.h"
 #include "exporter/ebpf/cpus.h"
-#include "exporter/ebpf/hash_map.h"
 #include "exporter/ebpf/kallsyms.h"
-#include "exporter/ebpf/kprobe.h"
+#include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/symbols/names/syscall_names.h"
 #include "syscall.skel.h"

@@ -14,9 +14,9 @@
 
 #include "bpf/torch.h"
 #include "exporter/probes/frame/allocations/call_sites.h"
-#include "exporter/probes/frame/counting_aggregator.h"
-#include "exporter/probes/frame/bpf/overhead.h"
 #include "exporter/probes/frame/allocations/process_allocations.h"
+#include "exporter/probes/frame/bpf/overhead.h"
+#include "exporter/probes/frame/counting_aggregator.h"
 #include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/probes/torch/blocks.h"
 #include "exporter/probes/torch/devices.h"

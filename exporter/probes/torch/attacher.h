@@ -8,7 +8,7 @@
 #include "exporter/base/file_id.h"
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
-#include "exporter/ebpf/detacher.h"
+#include "exporter/ebpf/attach/detacher.h"
 #include "exporter/probes/frame/libraries/attached_libraries.h"
 #include "exporter/probes/torch/programs.h"
 

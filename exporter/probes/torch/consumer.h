@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "exporter/base/result.h"
-#include "exporter/ebpf/ring.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/torch/aggregator.h"
 #include "exporter/probes/torch/programs.h"
 #include "exporter/symbols/stacks/stack_resolver.h"

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/ebpf/attach_modes.h"
-#include "exporter/ebpf/link.h"
+#include "exporter/ebpf/attach/attach_modes.h"
+#include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/frame/libraries/entry_points.h"
 #include "exporter/probes/torch/functions.h"

@@ -7,10 +7,10 @@
 
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
+#include "exporter/ebpf/attach/uprobe.h"
 #include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/ebpf/uprobe.h"
 #include "exporter/probes/torch/settings.h"
 
 namespace gpusnoop::probes {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exporter/config/config.h"
-#include "exporter/ebpf/attach_modes.h"
+#include "exporter/ebpf/attach/attach_modes.h"
 
 namespace gpusnoop::probes {
 

@@ -5,7 +5,7 @@
 
 #include "bpf/xid.h"
 #include "exporter/base/log.h"
-#include "exporter/ebpf/record.h"
+#include "exporter/ebpf/maps/record.h"
 #include "exporter/probes/frame/pci_address.h"
 #include "exporter/probes/xid/classes.h"
 #include "exporter/processes/proc.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "exporter/base/utc_time.h"
+#include "exporter/base/text/utc_time.h"
 #include "exporter/probes/frame/api/list_page.h"
 
 namespace gpusnoop::probes {

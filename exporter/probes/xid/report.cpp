@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "exporter/base/label.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/probes/frame/pci_address.h"
 
 namespace gpusnoop::probes {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/symbols/demangle/mangled_name.h"
 
 namespace gpusnoop::symbols {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/symbols/demangle/mangled_parser.h"
 #include "exporter/symbols/demangle/mangled_tables.h"
 

@@ -1,7 +1,7 @@
 // The types in a mangled name: template arguments, and parameters, which are only skipped.
 #include <algorithm>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/symbols/demangle/mangled_parser.h"
 #include "exporter/symbols/demangle/mangled_tables.h"
 

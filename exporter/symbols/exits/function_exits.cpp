@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/symbols/exits/sweep.h"
 
 namespace gpusnoop::symbols {

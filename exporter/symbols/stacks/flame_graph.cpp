@@ -6,8 +6,8 @@
 #include <map>
 #include <string_view>
 
-#include "exporter/base/markup.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/markup.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::symbols {
 

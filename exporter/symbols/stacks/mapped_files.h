@@ -11,7 +11,7 @@
 #include "exporter/base/file_id.h"
 #include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
-#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/processes/file_opener.h"
 
 namespace gpusnoop::symbols {

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/processes/proc.h"
 #include "exporter/symbols/demangle/function_name.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/symbols/demangle/function_name.h"
 #include "exporter/symbols/elf/debug_file.h"
 #include "exporter/symbols/stacks/perf_map.h"

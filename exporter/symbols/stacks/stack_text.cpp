@@ -6,7 +6,7 @@
 #include <ranges>
 #include <vector>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/symbols/demangle/function_name.h"
 
 namespace gpusnoop::symbols {

@@ -25,7 +25,7 @@ int measure_copy(const DriverCopy3D &copy, truth::CopyKind &direction, std::uint
 bool measure_set(DevicePointer to, std::size_t pitch, std::size_t element_bytes, std::size_t width,
                  std::size_t height, std::size_t &bytes, std::size_t &span);
 
-// Now; api_event.cpp.
+// Now; api/event.cpp.
 int record_event(Event event);
 
 }  // namespace standin

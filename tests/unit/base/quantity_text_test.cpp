@@ -1,4 +1,4 @@
-#include "exporter/base/quantity_text.h"
+#include "exporter/base/text/quantity_text.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

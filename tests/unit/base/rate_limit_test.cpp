@@ -3,7 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "exporter/base/utc_time.h"
+#include "exporter/base/text/utc_time.h"
 
 using namespace gpusnoop;
 using namespace std::chrono_literals;

@@ -17,7 +17,7 @@
 #include <thread>
 
 #include "exporter/base/fd.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/unit/child_process.h"
 
 using namespace gpusnoop;

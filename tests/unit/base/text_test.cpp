@@ -1,4 +1,4 @@
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <random>

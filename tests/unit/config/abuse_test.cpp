@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/registry.h"
 #include "tests/unit/config/problems.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 
 using namespace gpusnoop::discovery;
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "exporter/base/text.h"
-#include "tests/harness/directory.h"
+#include "exporter/base/text/text.h"
+#include "tests/harness/machine/directory.h"
 
 using namespace gpusnoop::discovery;
 

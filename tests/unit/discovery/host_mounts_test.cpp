@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::discovery;

@@ -20,7 +20,7 @@
 #include "exporter/discovery/gpus/visible_gpus.h"
 #include "exporter/processes/process_reader.h"
 #include "tests/harness/device_program.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/unit/discovery/made_up_gpus.h"
 
 using namespace gpusnoop::discovery;

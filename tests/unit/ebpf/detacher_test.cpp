@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "exporter/base/fd.h"
-#include "exporter/ebpf/detacher.h"
+#include "exporter/ebpf/attach/detacher.h"
 
 using namespace gpusnoop;
 using ebpf::AttachMode;

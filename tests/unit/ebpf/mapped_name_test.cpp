@@ -1,7 +1,7 @@
 // The names by which libraries are found.
 #include <catch2/catch_test_macros.hpp>
 
-#include "exporter/ebpf/mapping_list.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
 
 using gpusnoop::ebpf::mapped_name;
 

@@ -1,4 +1,4 @@
-#include "exporter/ebpf/mapper_locks.h"
+#include "exporter/ebpf/attach/mapper_locks.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstddef>

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t max_name_bytes = 15;  // BPF_OBJ_NAME_LEN with its NUL is 16
 
-// Maps that one object makes and others use (bpf/lib/target.bpf.h, bpf/lib/follow.bpf.h,
-// bpf/in_flight/): one map, of one name.
+// Maps that one object makes and others use (bpf/lib/processes/target.bpf.h,
+// bpf/lib/processes/follow.bpf.h, bpf/in_flight/): one map, of one name.
 const std::set<std::string> shared_maps = {
     "cuda_procs",      "cuda_filter",   "target_procs",    "cuda_threads",   "cuda_times",
     "cuda_times_past", "cuda_gaps",     "cuda_file_waits", "cuda_dev_times", "func_threads",

@@ -19,7 +19,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/unit/http/http_client.h"
 
 using namespace gpusnoop;

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "exporter/http/server.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/unit/http/http_client.h"
 
 using gpusnoop::Fd;

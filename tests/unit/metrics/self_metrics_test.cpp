@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string>
 
-#include "exporter/ebpf/counters.h"
+#include "exporter/ebpf/maps/counters.h"
 #include "exporter/metrics/page.h"
 #include "exporter/metrics/reference.h"
 #include "exporter/probes/frame/histogram_settings.h"

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 #include "exporter/series/family.h"
 
 namespace gpusnoop::probes {

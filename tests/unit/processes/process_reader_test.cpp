@@ -18,7 +18,7 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/read_file.h"
 #include "exporter/processes/arguments.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/unit/child_process.h"
 
 using namespace gpusnoop;

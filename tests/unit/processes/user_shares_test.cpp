@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <fstream>
 
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 
 using namespace gpusnoop::processes;
 using namespace std::chrono_literals;

@@ -18,7 +18,7 @@
 #include "exporter/sinks/line_queue.h"
 #include "exporter/sinks/open_file.h"
 #include "exporter/sinks/target.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/harness/receiver.h"
 
 using namespace gpusnoop;

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 
 using namespace gpusnoop;
 namespace fs = std::filesystem;

@@ -24,7 +24,7 @@
 #include <utility>
 
 #include "exporter/symbols/elf/elf_file.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 
 using namespace gpusnoop;
 using namespace std::chrono_literals;

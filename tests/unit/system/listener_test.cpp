@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "exporter/system/listen_address.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/unit/http/http_client.h"
 
 using namespace gpusnoop;

@@ -5,7 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::trace;

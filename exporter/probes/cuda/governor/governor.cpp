@@ -12,7 +12,7 @@
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/log.h"
-#include "exporter/ebpf/hash_map.h"
+#include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

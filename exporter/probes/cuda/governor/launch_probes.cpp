@@ -12,8 +12,8 @@
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/log.h"
-#include "exporter/ebpf/mapper_locks.h"
-#include "exporter/probes/cuda/functions.h"
+#include "exporter/ebpf/attach/mapper_locks.h"
+#include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -18,9 +18,9 @@
 #include "exporter/base/rate_limit.h"
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
-#include "exporter/ebpf/mapping_list.h"
-#include "exporter/ebpf/uprobe.h"
-#include "exporter/probes/cuda/programs.h"
+#include "exporter/ebpf/attach/uprobe.h"
+#include "exporter/ebpf/mappings/mapping_list.h"
+#include "exporter/probes/cuda/attach/programs.h"
 #include "exporter/probes/frame/libraries/attached_libraries.h"
 
 namespace gpusnoop::probes {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/symbols/demangle/function_name.h"
 #include "exporter/symbols/demangle/mangled_name.h"
 

@@ -9,7 +9,7 @@
 #include <tsl/robin_map.h>
 
 #include "exporter/base/label.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_name.h"
 
 namespace gpusnoop::probes {

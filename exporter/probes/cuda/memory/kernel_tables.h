@@ -9,7 +9,7 @@
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/result.h"
-#include "exporter/ebpf/hash_map.h"
+#include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/probes/cuda/memory/live_allocations.h"
 #include "exporter/probes/cuda/memory/live_table.h"
 

@@ -8,10 +8,10 @@
 
 #include "exporter/discovery/gpus/gpus.h"
 #include "exporter/probes/cuda/process.h"
-#include "exporter/probes/frame/processes/cuda_facts.h"
-#include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/allocations/process_allocations.h"
+#include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/process_sample.h"
+#include "exporter/probes/frame/processes/cuda_facts.h"
 
 namespace gpusnoop::probes {
 

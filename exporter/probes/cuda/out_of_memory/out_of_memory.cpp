@@ -4,8 +4,8 @@
 #include <functional>
 #include <utility>
 
+#include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/cuda/families.h"
-#include "exporter/probes/cuda/functions.h"
 #include "exporter/probes/cuda/memory/call_sites.h"
 #include "exporter/probes/cuda/memory/counters.h"
 #include "exporter/probes/cuda/out_of_memory/state.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exporter/base/quantity_text.h"
+#include "exporter/base/text/quantity_text.h"
 
 namespace gpusnoop::probes {
 

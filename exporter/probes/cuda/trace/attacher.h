@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "exporter/discovery/library.h"
-#include "exporter/ebpf/detacher.h"
-#include "exporter/ebpf/uprobe.h"
-#include "exporter/probes/cuda/functions.h"
-#include "exporter/probes/cuda/programs.h"
+#include "exporter/ebpf/attach/detacher.h"
+#include "exporter/ebpf/attach/uprobe.h"
+#include "exporter/probes/cuda/attach/functions.h"
+#include "exporter/probes/cuda/attach/programs.h"
 
 namespace gpusnoop::trace {
 

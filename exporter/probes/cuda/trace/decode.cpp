@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "bpf/cuda/functions.h"
-#include "exporter/probes/cuda/events.h"
-#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/attach/functions.h"
+#include "exporter/probes/cuda/events/events.h"
 
 namespace gpusnoop::trace {
 

@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/allocations/process_allocations.h"
+#include "exporter/probes/frame/api/api_page.h"
 
 namespace gpusnoop::probes {
 

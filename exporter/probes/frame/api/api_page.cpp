@@ -3,7 +3,7 @@
 #include <charconv>
 #include <limits>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::probes {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "exporter/base/glob.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/units.h"
 #include "exporter/probes/frame/api/frame_json.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "exporter/ebpf/counters.h"
+#include "exporter/ebpf/maps/counters.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 #include "exporter/base/result.h"
-#include "exporter/ebpf/link.h"
+#include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/ebpf/record.h"
-#include "exporter/ebpf/ring.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/frame/bpf/attach_state.h"
 #include "exporter/probes/frame/probe.h"

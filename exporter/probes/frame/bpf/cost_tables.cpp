@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 
 namespace gpusnoop::probes {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <utility>
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 #include "exporter/probes/frame/bpf/overhead_limits.h"
 #include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/series/family_set.h"

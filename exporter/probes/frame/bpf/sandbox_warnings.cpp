@@ -1,6 +1,6 @@
 #include "exporter/probes/frame/bpf/sandbox_warnings.h"
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 #include "exporter/base/log.h"
 
 namespace gpusnoop::probes {

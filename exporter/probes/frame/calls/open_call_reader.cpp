@@ -4,9 +4,9 @@
 
 #include <set>
 
-#include "exporter/ebpf/iterator.h"
+#include "exporter/ebpf/mappings/iterator.h"
+#include "exporter/ebpf/maps/record.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/ebpf/record.h"
 
 namespace gpusnoop::probes {
 

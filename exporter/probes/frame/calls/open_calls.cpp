@@ -4,7 +4,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::probes {
 

@@ -2,8 +2,8 @@
 
 #include "exporter/base/label.h"
 #include "exporter/base/log.h"
-#include "exporter/base/text.h"
-#include "exporter/ebpf/counters.h"
+#include "exporter/base/text/text.h"
+#include "exporter/ebpf/maps/counters.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {

@@ -14,8 +14,8 @@
 #include "exporter/base/file_id.h"
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
+#include "exporter/ebpf/attach/uprobe.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/ebpf/uprobe.h"
 #include "exporter/probes/frame/probe.h"
 
 namespace gpusnoop::probes {

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "exporter/base/unsupported.h"
-#include "exporter/ebpf/kprobe.h"
+#include "exporter/ebpf/attach/kprobe.h"
 #include "exporter/probes/frame/bpf/attach_state.h"
 
 namespace gpusnoop::probes {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "exporter/ebpf/uprobe.h"
+#include "exporter/ebpf/attach/uprobe.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 
 namespace gpusnoop::probes {
 

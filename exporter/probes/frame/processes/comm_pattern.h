@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "bpf/lib/target.h"
+#include "bpf/lib/processes/target.h"
 
 namespace gpusnoop::probes {
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "bpf/lib/followed.h"
+#include "bpf/lib/processes/followed.h"
 #include "exporter/base/result.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/processes/process_table.h"
@@ -26,10 +26,10 @@ namespace gpusnoop::probes {
 // The values of the label `role`, by enum followed_role.
 inline constexpr std::array<std::string_view, FOLLOWED_ROLES> followed_role_names = {"gpu",
                                                                                      "worker"};
-// The same of reasons as in bpf/lib/followed.h.
+// The same of reasons as in bpf/lib/processes/followed.h.
 [[nodiscard]] std::string_view role_name(std::uint32_t reasons);
 
-// The maps of bpf/lib/follow.bpf.h; -1: not made.
+// The maps of bpf/lib/processes/follow.bpf.h; -1: not made.
 struct FollowMaps {
     int processes = -1;
     int filter = -1;
@@ -61,7 +61,8 @@ public:
     FollowedProcesses(const FollowedProcesses &) = delete;
     FollowedProcesses &operator=(const FollowedProcesses &) = delete;
 
-    // Makes a skeleton with the maps of bpf/lib/followed.bpf.h use ours: after open, before load.
+    // Makes a skeleton with the maps of bpf/lib/processes/followed.bpf.h use ours: after open,
+    // before load.
     template <typename Skeleton>
     Result<> share_maps_with(Skeleton &skeleton) const {
         return share_maps_with(skeleton.maps.follow_procs, skeleton.maps.follow_filter);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exporter/base/log.h"
-#include "exporter/ebpf/hash_map.h"
+#include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/processes/growing_counts.h"
 #include "exporter/probes/frame/processes/process_table.h"

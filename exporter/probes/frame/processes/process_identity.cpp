@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "exporter/base/label.h"
-#include "exporter/base/text.h"
-#include "exporter/base/words.h"
+#include "exporter/base/text/text.h"
+#include "exporter/base/text/words.h"
 #include "exporter/processes/arguments.h"
 #include "exporter/processes/cgroup_owner.h"
 #include "exporter/processes/command_line.h"

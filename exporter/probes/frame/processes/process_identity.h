@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 #include "exporter/processes/cgroup_owner.h"
 #include "exporter/processes/process_names.h"
 
@@ -48,7 +48,7 @@ struct ProcessIdentity : processes::ProcessNames {
     std::optional<std::uint32_t> uid;  // as the host counts
     bool has_arguments = false;        // the script is known, if there is one
     bool has_part_of_cgroup = false;   // its path was too long for the record
-    std::uint32_t system_calls = 0;    // SYSTEM_CALLS_* of bpf/lib/process.h
+    std::uint32_t system_calls = 0;    // SYSTEM_CALLS_* of bpf/lib/processes/process.h
 };
 
 // From a record of the BPF programs. Without details, what they say stays as it is.

@@ -6,8 +6,8 @@
 
 #include "bpf/lib/traced.h"
 #include "exporter/base/label.h"
-#include "exporter/base/text.h"
-#include "exporter/ebpf/record.h"
+#include "exporter/base/text/text.h"
+#include "exporter/ebpf/maps/record.h"
 #include "exporter/probes/frame/budget.h"
 
 namespace gpusnoop::probes {

@@ -16,7 +16,7 @@
 
 #include <tsl/robin_map.h>
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/bpf/overhead_limits.h"
 #include "exporter/probes/frame/processes/process_groups.h"

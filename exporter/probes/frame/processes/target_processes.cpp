@@ -12,13 +12,13 @@
 #include <stop_token>
 #include <vector>
 
-#include "bpf/lib/target.h"
+#include "bpf/lib/processes/target.h"
 #include "exporter/base/glob.h"
 #include "exporter/base/log.h"
-#include "exporter/ebpf/hash_map.h"
-#include "exporter/ebpf/link.h"
-#include "exporter/ebpf/record.h"
-#include "exporter/ebpf/ring.h"
+#include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/maps/hash_map.h"
+#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/frame/processes/comm_pattern.h"
 #include "exporter/probes/frame/processes/process_identity.h"

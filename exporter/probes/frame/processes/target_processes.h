@@ -62,8 +62,8 @@ public:
     TargetProcesses(const TargetProcesses &) = delete;
     TargetProcesses &operator=(const TargetProcesses &) = delete;
 
-    // The CUDA probe's table of processes and its filter (bpf/lib/process_filter.bpf.h), for probes
-    // that call start() later; the descriptors are copied.
+    // The CUDA probe's table of processes and its filter (bpf/lib/processes/process_filter.bpf.h),
+    // for probes that call start() later; the descriptors are copied.
     Result<> share_gpu_processes(int table_fd, int filter_fd);
 
     // Whether the CUDA probe's programs enter GPU processes into the table of followed processes,
@@ -101,7 +101,8 @@ public:
     // does so for all probes. Matching processes that run already are targets when this returns.
     Result<> start();
 
-    // Makes a skeleton with the maps of bpf/lib/target.bpf.h use ours: after open, before load.
+    // Makes a skeleton with the maps of bpf/lib/processes/target.bpf.h use ours: after open, before
+    // load.
     template <typename Skeleton>
     Result<> share_maps_with(Skeleton &skeleton) const {
         skeleton.rodata->target_kinds = kinds();

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/globs.h"
 #include "exporter/config/reader.h"
 

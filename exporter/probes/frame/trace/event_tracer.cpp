@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "exporter/base/log.h"
-#include "exporter/ebpf/counters.h"
 #include "exporter/ebpf/kernel_types.h"
+#include "exporter/ebpf/maps/counters.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/trace/filter.h"
 #include "exporter/trace/lines.h"

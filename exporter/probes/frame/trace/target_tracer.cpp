@@ -1,7 +1,7 @@
 #include "exporter/probes/frame/trace/target_tracer.h"
 
-#include "exporter/probes/frame/registry.h"
 #include "exporter/probes/frame/libraries/start_discovery.h"
+#include "exporter/probes/frame/registry.h"
 
 namespace gpusnoop::trace {
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "exporter/discovery/discovery.h"
-#include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/trace/event_tracer.h"
 
 namespace gpusnoop::trace {
 

@@ -19,7 +19,7 @@
 #include "exporter/base/file_id.h"
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
-#include "exporter/ebpf/detacher.h"
+#include "exporter/ebpf/attach/detacher.h"
 #include "exporter/probes/frame/libraries/attached_libraries.h"
 #include "exporter/probes/functions/attach/attach_plan.h"
 #include "exporter/probes/functions/attach/function_ids.h"

@@ -13,10 +13,10 @@
 
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
+#include "exporter/ebpf/attach/uprobe.h"
 #include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/ebpf/uprobe.h"
 #include "exporter/probes/functions/attach/attach_plan.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/select/selection.h"

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <tuple>
 
-#include "exporter/ebpf/record.h"
+#include "exporter/ebpf/maps/record.h"
 #include "exporter/probes/functions/count/errors.h"
 
 namespace gpusnoop::probes {

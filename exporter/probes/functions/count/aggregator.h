@@ -16,8 +16,8 @@
 #include <tsl/robin_map.h>
 
 #include "bpf/functions/functions.h"
-#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/bpf/overhead.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/probes/functions/attach/function_ids.h"

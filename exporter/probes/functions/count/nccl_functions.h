@@ -42,7 +42,8 @@ struct NcclFunction {
 // not about communicators, and for ncclBcast, which calls ncclBroadcast.
 [[nodiscard]] std::optional<NcclFunction> nccl_function(std::string_view symbol);
 
-// The function's part of the attach cookie, and of its options in the kernel (bpf/functions/functions.h).
+// The function's part of the attach cookie, and of its options in the kernel
+// (bpf/functions/functions.h).
 [[nodiscard]] std::uint64_t cookie_flags(const NcclFunction &function);
 [[nodiscard]] std::uint32_t option_flags(const NcclFunction &function);
 

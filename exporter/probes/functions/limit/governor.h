@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/probes/frame/calls/open_call_reader.h"
 #include "exporter/probes/frame/bpf/overhead.h"
+#include "exporter/probes/frame/calls/open_call_reader.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/functions/attach/attached_files.h"
 #include "exporter/probes/functions/attach/function_ids.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "exporter/base/seconds.h"
-#include "exporter/base/text.h"
-#include "exporter/base/utc_time.h"
+#include "exporter/base/text/text.h"
+#include "exporter/base/text/utc_time.h"
 #include "exporter/probes/frame/api/frame_json.h"
 #include "exporter/processes/process_names.h"
 

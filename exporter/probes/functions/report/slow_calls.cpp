@@ -4,8 +4,8 @@
 #include <ranges>
 
 #include "exporter/base/log.h"
-#include "exporter/base/text.h"
-#include "exporter/base/utc_time.h"
+#include "exporter/base/text/text.h"
+#include "exporter/base/text/utc_time.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::probes {

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/problems.h"
 #include "exporter/probes/functions/select/exit_strategy.h"
 

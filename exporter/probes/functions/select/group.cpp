@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "exporter/base/glob.h"
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/globs.h"
 #include "exporter/probes/functions/select/exit_strategy.h"
 #include "exporter/symbols/demangle/function_name.h"

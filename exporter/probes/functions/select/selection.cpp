@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/probes/functions/select/candidates.h"
 #include "exporter/probes/functions/select/group.h"
 #include "exporter/probes/functions/select/problems.h"

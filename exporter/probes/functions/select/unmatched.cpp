@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "exporter/base/glob.h"
-#include "exporter/base/words.h"
+#include "exporter/base/text/words.h"
 
 namespace gpusnoop::probes {
 

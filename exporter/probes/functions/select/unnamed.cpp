@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstddef>
 
-#include "exporter/base/words.h"
+#include "exporter/base/text/words.h"
 #include "exporter/probes/functions/select/selection.h"
 
 namespace gpusnoop::probes {

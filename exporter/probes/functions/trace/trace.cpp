@@ -6,7 +6,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/discovery/discovery.h"
-#include "exporter/ebpf/counters.h"
+#include "exporter/ebpf/maps/counters.h"
 #include "exporter/probes/frame/libraries/start_discovery.h"
 #include "exporter/probes/functions/probe.h"
 #include "exporter/probes/functions/report/slow_calls.h"
@@ -93,14 +93,14 @@ Result<> FunctionsTracer::start() {
     stack_names_ = std::move(*stack_names);
     const Options &options = setup_.options;
     probe_ = probes::make_function_tracer(setup_.config, setup_.features,
-                                      {.stacks = has_stacks_,
-                                       .pids = options.pids,
-                                       .libraries = options.texts(library_option),
-                                       .functions = options.texts(function_option),
-                                       .only_slow = only_slow_,
-                                       .min_duration = min_duration_,
-                                       .entries = has_entries_,
-                                       .on_call = [this](const auto &call) { on_call(call); }});
+                                          {.stacks = has_stacks_,
+                                           .pids = options.pids,
+                                           .libraries = options.texts(library_option),
+                                           .functions = options.texts(function_option),
+                                           .only_slow = only_slow_,
+                                           .min_duration = min_duration_,
+                                           .entries = has_entries_,
+                                           .on_call = [this](const auto &call) { on_call(call); }});
     if (auto started = probe_->start(); !started) {
         return started;
     }

@@ -1,5 +1,5 @@
 // What the client of `top` makes of servers: good ones, others, and the files that it is given.
-#include "exporter/cli/top/client.h"
+#include "exporter/cli/top/client/client.h"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -16,10 +16,10 @@
 #include <thread>
 #include <utility>
 
-#include "exporter/cli/top/access.h"
-#include "exporter/cli/top/libcurl.h"
+#include "exporter/cli/top/client/access.h"
+#include "exporter/cli/top/client/libcurl.h"
 #include "exporter/http/server.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/unit/http/http_client.h"
 
 using namespace gpusnoop;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/cli/top/address.h"
+#include "exporter/cli/top/client/address.h"
 #include "exporter/cli/top/metrics_line.h"
 #include "exporter/cli/top/programs_view.h"
 

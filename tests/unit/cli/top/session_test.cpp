@@ -1,5 +1,5 @@
 // Answers of an exporter, and of what is none -> rates and sentences.
-#include "exporter/cli/top/session.h"
+#include "exporter/cli/top/client/session.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -265,8 +265,8 @@ TEST_CASE("what is no answer of an exporter is told in a sentence") {
 TEST_CASE("names of functions cannot reach the terminal as commands") {
     FunctionsFixture fixture;
     const auto f = fixture.number("f\x1b]0;title\x07", {},
-                                "lib\xC2\x9B"
-                                "2J.so");
+                                  "lib\xC2\x9B"
+                                  "2J.so");
     Session session(address, Sort::calls);
     session.take(answer(document_of(fixture, 1s)));
     fixture.tell(call(f));

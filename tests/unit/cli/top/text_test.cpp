@@ -4,8 +4,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
-#include "exporter/base/text.h"
-#include "exporter/cli/top/address.h"
+#include "exporter/base/text/text.h"
+#include "exporter/cli/top/client/address.h"
 #include "exporter/cli/top/terminal.h"
 
 using namespace gpusnoop;

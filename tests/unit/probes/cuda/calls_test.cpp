@@ -158,7 +158,7 @@ TEST_CASE("memsets are counted by mode and GPU") {
     set.head.device = 2;
     fixture.calls(set);
     CHECK(fixture.page("cuda_memset_total") == Page{{{"python", "", "", "", "sync", "4"}, 2},
-                                                  {{"python", "", "", "", "async", "6"}, 1}});
+                                                    {{"python", "", "", "", "async", "6"}, 1}});
     CHECK(fixture.page("cuda_memset_bytes_total") ==
           Page{{{"python", "", "", "", "sync", "4"}, 200},
                {{"python", "", "", "", "async", "6"}, 100}});

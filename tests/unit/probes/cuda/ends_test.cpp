@@ -92,7 +92,8 @@ TEST_CASE("what an ended process held is handed over by GPU, without memory of t
     CHECK(fixture.ends[0].is_complete);  // as it was while the process ran
     const std::uint64_t all = (1U << MEMORY_KIND_COUNT) - 1;
     const std::uint64_t of_host = 1U << MEMORY_pinned_host;
-    CHECK(fixture.ends[0].device_bytes.at("4") + fixture.ends[0].device_bytes.at("5") == all - of_host);
+    CHECK(fixture.ends[0].device_bytes.at("4") + fixture.ends[0].device_bytes.at("5") ==
+          all - of_host);
     CHECK(fixture.ends[0].device_bytes.at("5") == 1U << MEMORY_async);
 }
 
@@ -229,11 +230,11 @@ TEST_CASE("what is left of an unmapped range at a process's end counts as freed"
     fixture.allocations(exited(exit_ns));
     fixture.apply_all();
     agree(fixture, EndedTable()
-                     .has(first, CUDA_ONE_MAPPING)
-                     .has(second, CUDA_ONE_MAPPING + CUDA_ONE_REFERENCE)
-                     .maps(0x1000, 0x100, 100, 1'500)
-                     .maps(0x1100, 0x100, 101, 1'500)
-                     .unmapped(0x1000, 0x1200, 5'000));
+                       .has(first, CUDA_ONE_MAPPING)
+                       .has(second, CUDA_ONE_MAPPING + CUDA_ONE_REFERENCE)
+                       .maps(0x1000, 0x100, 100, 1'500)
+                       .maps(0x1100, 0x100, 101, 1'500)
+                       .unmapped(0x1000, 0x1200, 5'000));
     CHECK(unfreed(fixture) == 20);
     CHECK(fixture.sum("cuda_memory_freed_bytes_total") == 10);
     CHECK(fixture.unmapped.empty());

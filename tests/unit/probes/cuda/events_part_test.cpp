@@ -1,5 +1,5 @@
 // Times between events, without the other parts of the aggregator; and their way through it.
-#include "exporter/probes/cuda/events.h"
+#include "exporter/probes/cuda/events/events.h"
 
 #include <bit>
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
 // Where the ends of CUDA's functions are seen without return probes, in small images and in
 // NVIDIA's own libraries.
-#include "exporter/probes/cuda/exits.h"
+#include "exporter/probes/cuda/attach/exits.h"
 
 #include <fcntl.h>
 
@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/attach/functions.h"
 #include "tests/unit/logged.h"
 #include "tests/unit/symbols/elf/elf_image.h"
 

@@ -1,5 +1,5 @@
 // The table of functions, and what records say by a function's number: errors and linkage.
-#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/attach/functions.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <map>

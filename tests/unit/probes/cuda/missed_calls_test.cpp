@@ -1,5 +1,5 @@
 // Whether a process may have made calls before the probes of its files were active.
-#include "exporter/probes/cuda/missed_calls.h"
+#include "exporter/probes/cuda/attach/missed_calls.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "bpf/cuda/cuda.h"
-#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/attach/functions.h"
 
 namespace gpusnoop::probes {
 

@@ -45,7 +45,7 @@ TEST_CASE("the overview has what each process holds, and where, as the metrics h
               one.outstanding.bytes);
         REQUIRE(one.gpus.size() == 1);
         CHECK(fixture.sum("cuda_memory_outstanding_bytes",
-                        {std::to_string(one.pid), one.gpus.front()}) == one.outstanding.bytes);
+                          {std::to_string(one.pid), one.gpus.front()}) == one.outstanding.bytes);
     }
     CHECK(memory.is_complete);
     CHECK(memory.site_count == 4);
@@ -69,7 +69,8 @@ TEST_CASE("memory on several GPUs names each of them once") {
     fixture.allocations(allocation(0x2000, 1, 2'000, MEMORY_managed, 0));
     fixture.allocations(allocation(0x3000, 1, 2'000, MEMORY_device, 1));
     fixture.apply_all();
-    CHECK(fixture.aggregator->overview().processes.at(0).gpus == std::vector<std::string>{"4", "5"});
+    CHECK(fixture.aggregator->overview().processes.at(0).gpus ==
+          std::vector<std::string>{"4", "5"});
 }
 
 TEST_CASE("the overview counts launches and errors of each process, and those for lack of memory") {

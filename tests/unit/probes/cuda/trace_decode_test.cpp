@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "bpf/cuda/functions.h"
-#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/cuda/trace/decode.h"
 
 using namespace gpusnoop;

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "exporter/base/unsupported.h"
-#include "exporter/ebpf/tracepoint.h"
+#include "exporter/ebpf/attach/tracepoint.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

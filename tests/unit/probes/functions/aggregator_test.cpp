@@ -106,7 +106,8 @@ TEST_CASE("two copies of a library have the same series") {
     const series::LabelValues labels = {"python", "", "", "", "libx.so.1", "f"};
     CHECK(fixture.page("function_calls_total") == Page{{labels, 5}});
     CHECK(fixture.page("function_slow_calls_total") == Page{{labels, 0}});
-    CHECK(fixture.histograms("function_duration_seconds") == Histograms{{labels, {2, 1, 1, 2'530}}});
+    CHECK(fixture.histograms("function_duration_seconds") ==
+          Histograms{{labels, {2, 1, 1, 2'530}}});
     CHECK(fixture.page("function_duration_min_seconds", 1min) == Page{{labels, 10}});
     CHECK(fixture.page("function_duration_max_seconds", 1min) == Page{{labels, 2'000}});
     CHECK(fixture.sum("function_errors_total") == 3);
@@ -219,19 +220,20 @@ TEST_CASE("what does not fit the budget is in other, and the sums are exact") {
           std::vector<std::uint64_t>{0, calls - 6, 0, (calls - 6) * 1'000});
     CHECK(fixture.page("function_duration_max_seconds", 1min).size() == 4);
     CHECK(fixture.page("function_duration_max_seconds", 2min).empty());
-    CHECK(fixture.aggregator->folded() == std::map<std::string, std::uint64_t>{
-                                            {"gpusnoop_function_calls_total", 47},
-                                            {"gpusnoop_function_errors_total", 47},
-                                            {"gpusnoop_function_slow_calls_total", 47},
-                                            {"gpusnoop_function_duration_seconds", 47},
-                                            {"gpusnoop_function_duration_min_seconds", 47},
-                                            {"gpusnoop_function_duration_max_seconds", 47},
-                                            {"gpusnoop_function_unobserved_seconds_total", 0},
-                                            {"gpusnoop_nccl_operations_total", 0},
-                                            {"gpusnoop_nccl_bytes_total", 0},
-                                            {"gpusnoop_nccl_sequence", 0},
-                                            {"gpusnoop_overhead_seconds_total", 0},
-                                            {"gpusnoop_nccl_last_operation_timestamp_seconds", 0}});
+    CHECK(fixture.aggregator->folded() ==
+          std::map<std::string, std::uint64_t>{
+              {"gpusnoop_function_calls_total", 47},
+              {"gpusnoop_function_errors_total", 47},
+              {"gpusnoop_function_slow_calls_total", 47},
+              {"gpusnoop_function_duration_seconds", 47},
+              {"gpusnoop_function_duration_min_seconds", 47},
+              {"gpusnoop_function_duration_max_seconds", 47},
+              {"gpusnoop_function_unobserved_seconds_total", 0},
+              {"gpusnoop_nccl_operations_total", 0},
+              {"gpusnoop_nccl_bytes_total", 0},
+              {"gpusnoop_nccl_sequence", 0},
+              {"gpusnoop_overhead_seconds_total", 0},
+              {"gpusnoop_nccl_last_operation_timestamp_seconds", 0}});
 }
 
 // They are no sums.

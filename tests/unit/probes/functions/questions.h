@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/globs.h"
 #include "exporter/probes/functions/select/selection.h"
 #include "tests/unit/symbols/elf/elf_image.h"

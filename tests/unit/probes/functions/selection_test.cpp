@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <initializer_list>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/functions/select/problems.h"

@@ -17,7 +17,7 @@
 #include "bpf/cuda/functions.h"
 #include "exporter/base/fd.h"
 #include "exporter/config/globs.h"
-#include "exporter/probes/cuda/functions.h"
+#include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/functions/setting_groups.h"
 #include "exporter/probes/functions/setting_names.h"
 #include "exporter/probes/torch/settings.h"

@@ -50,12 +50,13 @@ struct SlowFixture {
                         [this](const SlowCall &call) { completed.push_back(to_json(call)); },
                     settings),
                 [this](symbols::StackRequest request) { asked.push_back(std::move(request)); }),
-          fixture({[](std::string_view) { return 2'000U; }, false, std::chrono::minutes(1),
-                 [this](const FunctionCall &call) { calls.on_call(call, ended_of(call), now); },
-                 [this](const FunctionCall &call) { all.push_back(to_json(call, ended_of(call))); },
-                 [this](const FunctionCall &call) {
-                     all.push_back(to_json(call, ended_of(call)));
-                 }}) {
+          fixture(
+              {[](std::string_view) { return 2'000U; }, false, std::chrono::minutes(1),
+               [this](const FunctionCall &call) { calls.on_call(call, ended_of(call), now); },
+               [this](const FunctionCall &call) { all.push_back(to_json(call, ended_of(call))); },
+               [this](const FunctionCall &call) {
+                   all.push_back(to_json(call, ended_of(call)));
+               }}) {
         fixture.tell(process("python"));
     }
 

@@ -220,8 +220,8 @@ TEST_CASE("what a process held is joined with its end, whichever comes first") {
     if (is_first) {
         history.add(end);
     }
-    CHECK(fixture.aggregator.on_record(host_life_bytes_of(gpu_exit(LAST_CALL(98 * second_ns, 1, 3))),
-                                     {}));
+    CHECK(fixture.aggregator.on_record(
+        host_life_bytes_of(gpu_exit(LAST_CALL(98 * second_ns, 1, 3))), {}));
     if (!is_first) {
         CHECK_FALSE(history.list().front().held);
         history.add(end);
@@ -271,7 +271,8 @@ TEST_CASE("what processes held whose ends never come is forgotten") {
     history.add(gpu_end({{"0", 5}}));
     history.forget_unused(seconds(99));
     history.forget_unused(seconds(100));
-    CHECK(fixture.aggregator.on_record(host_life_bytes_of(gpu_exit(LAST_CALL(second_ns, 0, 3))), {}));
+    CHECK(
+        fixture.aggregator.on_record(host_life_bytes_of(gpu_exit(LAST_CALL(second_ns, 0, 3))), {}));
     CHECK_FALSE(history.list().front().held);
 }
 

@@ -9,7 +9,7 @@
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/host_pressure/aggregator.h"
 #include "exporter/probes/host_pressure/settings.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

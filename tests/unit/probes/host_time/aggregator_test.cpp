@@ -104,7 +104,8 @@ TEST_CASE("the rest of a phase's time is spent running, and all cells are the wa
 TEST_CASE("launches that were not observed take as long as the others") {
     Bench fixture;
     double unseen = 0;
-    fixture.aggregator.estimate_launches([&](std::uint32_t tgid) { return tgid == 7 ? unseen : 0; });
+    fixture.aggregator.estimate_launches(
+        [&](std::uint32_t tgid) { return tgid == 7 ? unseen : 0; });
     auto one = thread(1, 1000);
     one.times.call_ns[HOST_launch] = 100;
     fixture.aggregator.on_reading(reading({one}));

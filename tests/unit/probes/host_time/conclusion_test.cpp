@@ -1,4 +1,4 @@
-#include "exporter/probes/host_time/conclusion.h"
+#include "exporter/probes/host_time/gaps/conclusion.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

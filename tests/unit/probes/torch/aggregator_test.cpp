@@ -280,9 +280,9 @@ TEST_CASE("call sites hold what was allocated there") {
     fixture.report({.address = 0x3000, .bytes = 64, .allocated = 1088, .stack = 8});
     REQUIRE(fixture.tickets.size() == 2);
     fixture.aggregator.on_site_name({fixture.tickets[0],
-                                   {{"c10::cuda::malloc", "libc10_cuda.so", 1},
-                                    {"at::empty_cuda", "libtorch_cuda.so", 2},
-                                    {"step", "model.so", 3}}});
+                                     {{"c10::cuda::malloc", "libc10_cuda.so", 1},
+                                      {"at::empty_cuda", "libtorch_cuda.so", 2},
+                                      {"step", "model.so", 3}}});
     fixture.aggregator.on_site_name({fixture.tickets[1], {{"c10::alloc", "libc10.so", 1}}});
     CHECK(fixture.value("memory_site_outstanding_bytes", "at::empty_cuda < step") == 1024);
     // The allocator is shown where nothing else is known.

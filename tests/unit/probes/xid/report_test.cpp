@@ -4,7 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/probes/xid/classes.h"
 
 using namespace gpusnoop::probes;

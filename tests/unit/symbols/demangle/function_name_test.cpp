@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::symbols;

@@ -20,7 +20,7 @@
 #include "exporter/config/globs.h"
 #include "exporter/probes/functions/select/selection.h"
 #include "exporter/symbols/stacks/stack_namer.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/unit/symbols/elf/elf_questions.h"
 #include "tests/unit/symbols/stacks/proc_mapped_files.h"
 

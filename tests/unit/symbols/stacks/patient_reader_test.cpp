@@ -17,7 +17,7 @@
 #include <string>
 
 #include "exporter/base/fd.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/unit/symbols/own_process.h"
 
 using namespace gpusnoop;

@@ -10,7 +10,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/symbols/stacks/process_memory.h"
 #include "tests/unit/child_process.h"
 #include "tests/unit/symbols/elf/elf_image.h"
@@ -223,9 +223,8 @@ TEST_CASE("addresses of no file are not resolved", "[stack_namer]") {
     CHECK(fixture.frames_of(own_tgid(), {}).empty());
     CHECK(fixture.counts.opened == 0);
     // Nor does more than a stack can have cost anything.
-    CHECK(
-        fixture.frames_of(own_tgid(), std::vector<std::uint64_t>(100'000, image.at(0x101))).size() ==
-        StackNamer::max_frames);
+    CHECK(fixture.frames_of(own_tgid(), std::vector<std::uint64_t>(100'000, image.at(0x101)))
+              .size() == StackNamer::max_frames);
 }
 
 TEST_CASE("a process that is gone has frames that are not resolved", "[stack_namer]") {

@@ -3,7 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <vector>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::symbols;

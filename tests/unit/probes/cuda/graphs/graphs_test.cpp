@@ -108,7 +108,7 @@ TEST_CASE("a capture that ended with an error leaves no graph, and is an error")
     fixture.allocations(end);
     fixture.apply_all();
     CHECK(fixture.sum("cuda_api_errors_total",
-                    {"cudaStreamEndCapture", "cudaErrorStreamCaptureInvalidated"}) == 1);
+                      {"cudaStreamEndCapture", "cudaErrorStreamCaptureInvalidated"}) == 1);
     CHECK(fixture.sum("cuda_graph_captured_total", {"launch"}) == 1);
 }
 
@@ -146,8 +146,10 @@ TEST_CASE("nodes that are added, changed and removed by hand change what a graph
     }
     SECTION("an update changes the works, and which node does which is not known") {
         fixture.allocations(change("cudaGraphCreate", 0x101, 0, 3'004));
-        fixture.allocations(launching(change("cudaGraphAddKernelNode", 0x101, 0xc, 3'005), 0x10, 5));
-        fixture.allocations(launching(change("cudaGraphAddKernelNode", 0x101, 0xd, 3'006), 0x10, 6));
+        fixture.allocations(
+            launching(change("cudaGraphAddKernelNode", 0x101, 0xc, 3'005), 0x10, 5));
+        fixture.allocations(
+            launching(change("cudaGraphAddKernelNode", 0x101, 0xd, 3'006), 0x10, 6));
         fixture.allocations(change("cudaGraphExecUpdate", 0x200, 0x101, 3'007));
         CHECK(fixture.unknown() == 0);
         fixture.launch_graph(0x200, 3'008);
@@ -351,7 +353,8 @@ TEST_CASE("a graph can be captured into, launched inside a capture, cloned and a
     SECTION("nodes come into a graph while it is captured") {
         fixture.allocations(change("cudaStreamBeginCapture", 2, 0, 4'000));
         fixture.allocations(launching(captured("cudaLaunchKernel", 2, 4'001), 0x20, 1));
-        fixture.allocations(launching(change("cudaGraphAddKernelNode", 0x101, 0xa, 4'002), 0x20, 3));
+        fixture.allocations(
+            launching(change("cudaGraphAddKernelNode", 0x101, 0xa, 4'002), 0x20, 3));
         fixture.allocations(change("cudaStreamEndCapture", 2, 0x101, 4'003));
         fixture.allocations(change("cudaGraphInstantiate", 0x201, 0x101, 4'004));
         fixture.launch_graph(0x201, 4'005);

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/base/text.h"
+#include "exporter/base/text/text.h"
 #include "exporter/probes/frame/api/list_page.h"
 
 using namespace gpusnoop;

@@ -7,8 +7,8 @@
 
 #include "bpf/lib/traced.h"
 #include "exporter/base/unsupported.h"
-#include "exporter/probes/frame/libraries/attached_libraries.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
+#include "exporter/probes/frame/libraries/attached_libraries.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/processes/proc.h"
 #include "tests/unit/probes/driver_records.h"

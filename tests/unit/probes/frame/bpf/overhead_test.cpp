@@ -38,13 +38,13 @@ struct Costs {
 
     explicit Costs(std::uint32_t budget = 100, OverheadLimitsPtr limits = nullptr)
         : fixture(FunctionsSettings{.budget = [budget](std::string_view) { return budget; },
-                                  .retention = 1min,
-                                  .cost_of =
-                                      [this](const ProcessKey &key) {
-                                          const auto found = counted.find(key.tgid);
-                                          return found == counted.end() ? 0 : found->second;
-                                      },
-                                  .overhead = std::move(limits)}) {}
+                                    .retention = 1min,
+                                    .cost_of =
+                                        [this](const ProcessKey &key) {
+                                            const auto found = counted.find(key.tgid);
+                                            return found == counted.end() ? 0 : found->second;
+                                        },
+                                    .overhead = std::move(limits)}) {}
 
     // A process that started at this time, since boot.
     void start(std::uint32_t tgid, std::uint64_t started_ns, std::uint64_t since_ns = since) {

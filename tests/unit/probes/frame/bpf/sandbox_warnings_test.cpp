@@ -4,7 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
-#include "bpf/lib/process.h"
+#include "bpf/lib/processes/process.h"
 #include "tests/harness/counting.h"
 #include "tests/unit/logged.h"
 

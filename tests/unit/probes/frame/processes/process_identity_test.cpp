@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "exporter/processes/proc.h"
-#include "tests/harness/directory.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/unit/child_process.h"
 #include "tests/unit/probes/driver_records.h"
 

@@ -82,7 +82,8 @@ TEST_CASE("calls whose process is told late, or never, are counted") {
     fixture.proc[44] = "by /proc";
     fixture.tell(record);
     fixture.tell(of(44, 6, call(f)));
-    CHECK(fixture.page("function_calls_total").at({"by record", "", "", "", "libx.so.1", "f"}) == 1);
+    CHECK(fixture.page("function_calls_total").at({"by record", "", "", "", "libx.so.1", "f"}) ==
+          1);
     auto running = fixture.aggregator->processes().running();
     std::ranges::sort(running);
     CHECK(running == std::vector{std::pair(ProcessKey{42, 1'000}, 0ns),
@@ -92,14 +93,15 @@ TEST_CASE("calls whose process is told late, or never, are counted") {
 
 TEST_CASE("what an ended process has counted stays for the retention") {
     FunctionsFixture fixture(2'000, false, 1min);
-    const auto f = fixture.number("f", {.slow_threshold = 1ns, .errors = probes::ErrorKind::nonzero});
+    const auto f =
+        fixture.number("f", {.slow_threshold = 1ns, .errors = probes::ErrorKind::nonzero});
     const auto count = [&] { fixture.tell(call(f, 5, 1, 10 * second_ns)); };
     fixture.tell(process());
     count();
     fixture.tell(of(43, 5, call(f)));
     fixture.tell(exit_at(20 * second_ns));
     fixture.tell(of(44, 6, exit_at(20 * second_ns)));  // it never made a call
-    count();                                         // in the same batch of records
+    count();                                           // in the same batch of records
     const auto full = fixture.text(1min);
     fixture.aggregator->tidy(20s);
     fixture.aggregator->tidy(80s - 1ns);
@@ -162,9 +164,9 @@ TEST_CASE("every call is counted, whatever comes before and after it") {
             fixture.aggregator->tidy(std::chrono::nanoseconds(i));
         } else {
             fixture.tell(of(pid, since,
-                          kind < 10   ? entry(f)
-                          : kind < 15 ? tail_call(call(f))
-                                      : call(f)));
+                            kind < 10   ? entry(f)
+                            : kind < 15 ? tail_call(call(f))
+                                        : call(f)));
             calls++;
         }
     }
