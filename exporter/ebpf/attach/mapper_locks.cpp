@@ -33,7 +33,7 @@ constexpr std::chrono::microseconds between_looks{500};
 // except somebody who wants to hide a lock among them.
 constexpr int most_runs = 2000;
 // Such a look takes a tenth of a second. It is not repeated before.
-constexpr std::chrono::seconds between_looks{2};
+constexpr std::chrono::seconds before_repeating{2};
 
 class MapperLocks {
 public:
@@ -46,7 +46,7 @@ public:
     Result<std::vector<HeldLock>> look(const FileId &file) {
         const std::lock_guard lock(mutex_);
         std::erase_if(crowds_, [now = Clock::now()](const auto &entry) {
-            return now - entry.second.seen >= between_looks;
+            return now - entry.second.seen >= before_repeating;
         });
         if (crowds_.contains(file.address)) {
             return std::vector<HeldLock>{HeldLock{}};
