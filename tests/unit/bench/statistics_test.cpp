@@ -7,7 +7,7 @@
 #include <array>
 #include <cmath>
 
-using namespace gpusnoop::fixture;
+using namespace gpusnoop::bench;
 using Catch::Approx;
 
 TEST_CASE("quantiles lie between the values that are nearest") {
