@@ -282,7 +282,8 @@ void Discovery::refuse(const Key &key, Known &known, const ebpf::Mapping &mappin
     found_.failed(attacher, mapping.file, "cannot be opened: " + error.message);
     known.is_slow = error.code == ETIMEDOUT;
     attacher.failed(known.is_slow ? "slow" : "open");
-    if (known.is_slow) {
+    // A file that always answers did not because of this process: another one may have it.
+    if (known.is_slow && !processes::always_answers(mapping)) {
         settle(known, mapping);
     } else {
         known.not_before = Clock::now() + settings_.rescan_interval / 2;
