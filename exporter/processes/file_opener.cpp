@@ -104,13 +104,11 @@ Result<> FileOpener::ask_to_open(Opening &opening) {
 bool FileOpener::is_blocked(const ebpf::Mapping &mapping) {
     forget_gone();
     std::erase_if(slow_, [now = Clock::now()](const Slow &slow) { return now >= slow.until; });
-    if (!stuck_.empty() && is_user_over_limit(sharing_user_of(mapping.tgid))) {
-        return true;
-    }
-    if (always_answers(mapping)) {
+    // The kernel's own link to it does, too. Of its paths, see answered().
+    if (always_answers(mapping) || (stuck_.empty() && slow_.empty())) {
         return false;
     }
-    return stuck_.size() >= max_stuck ||
+    return stuck_.size() >= max_stuck || is_user_over_limit(sharing_user_of(mapping.tgid)) ||
            (!is_local(mapping) &&
             (std::ranges::find(slow_, mapping.file.device, &Slow::device) != slow_.end() ||
              std::ranges::find(stuck_, mapping.file.device, &Stuck::device) != stuck_.end()));
@@ -259,6 +257,7 @@ std::optional<Result<MappedFile>> FileOpener::answered(Opening &opening,
         return end(opening, tl::unexpected(opening.last_));
     }
     // A path leads where the process likes, whatever file system the file is on.
+    forget_gone();
     if (stuck_.size() >= max_stuck || is_user_over_limit(opening.user_)) {
         return end(opening, fail("its path is not followed while others do not answer", ETIMEDOUT));
     }
@@ -270,10 +269,12 @@ Result<MappedFile> FileOpener::end(Opening &opening, Result<MappedFile> result) 
     if (opening.reader_) {
         used_ = Clock::now();
         end_work(opening);
-        // A child that found another file still has that file open.
-        if (idle_.size() < max_idle && (result || !opening.is_in_use_)) {
-            idle_.push_back(std::move(opening.reader_));
-        } else if (!opening.reader_->end()) {
+        if (result || !opening.is_in_use_) {
+            // It has no file open, so it ends at once where it is not needed.
+            if (idle_.size() < max_idle) {
+                idle_.push_back(std::move(opening.reader_));
+            }
+        } else if (!opening.reader_->end()) {  // it still has another file open
             stuck_.push_back({std::move(opening.reader_), 0, opening.user_});
         }
         opening.reader_.reset();

@@ -90,7 +90,7 @@ public:
 
     // Gives up opening the file.
     void abandon(Opening &opening);
-    // Whether files of that file system, or of that user, are not opened now.
+    // Whether it is not opened now: its file system does not answer, or others of its user do not.
     [[nodiscard]] bool is_blocked(const ebpf::Mapping &mapping);
 
     // Ends children that were idle for so long: they keep memory.

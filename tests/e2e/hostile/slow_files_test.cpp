@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
 #include <chrono>
@@ -18,6 +19,7 @@
 #include "exporter/discovery/gpus/gpu_lookup.h"
 #include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/processes/file_opener.h"
+#include "exporter/processes/mapping_reader.h"
 #include "exporter/system/foreign_reader.h"
 #include "tests/e2e/child.h"
 #include "tests/e2e/hostile/hostile.h"
@@ -167,14 +169,26 @@ TEST_CASE("paths of one user that do not answer cost few children, and others no
         CHECK(opened.error().code == ETIMEDOUT);
     }
     CHECK(opener.stuck() == 8);
-    CHECK(opener.is_blocked(mapping));
+    gpusnoop::ebpf::Mapping copied = mapping;
+    copied.is_mounted_by_user = true;
+    CHECK(opener.is_blocked(copied));
+    // The kernel's own link still leads to files, also for this user.
+    const e2e::MapsAsCode mapped(slow_files_good_library);
+    const auto mappings =
+        gpusnoop::processes::MappingReader(**list).read(static_cast<std::uint32_t>(mapped.pid()));
+    REQUIRE(mappings.has_value());
+    const auto good = std::ranges::find_if(
+        *mappings, [](const auto &one) { return one.name.starts_with("libcudart.so"); });
+    REQUIRE(good != mappings->end());
+    CHECK(opener.open(*good, std::string(), gpusnoop::ForeignReader::Part::symbols).has_value());
+    // Files of other users are copied.
     const TemporaryDirectory directory;
     const e2e::Child other([&]() -> int {
         e2e::map_as_nobody({slow_files_good_library}, directory / "maps");
         e2e::pause_for_ever();
     });
-    mapping.tgid = mapping.tid = static_cast<std::uint32_t>(other.pid());
-    eventually("the process to be another user's", [&] { return !opener.is_blocked(mapping); });
+    copied.tgid = static_cast<std::uint32_t>(other.pid());
+    eventually("the process to be another user's", [&] { return !opener.is_blocked(copied); });
 }
 
 TEST_CASE("files of one user that are copied slowly leave a child for others", "[e2e]") {
