@@ -39,7 +39,7 @@ struct {
 	__uint(max_entries, 4096);
 	__type(key, __u32); /* tgid */
 	__type(value, struct listed_thread);
-} mapping_threads_listed SEC(".maps");
+} mapping_threads SEC(".maps");
 
 /* Not on the program's stack, which is short. */
 static __u32 standing_for;
@@ -79,10 +79,10 @@ static __always_inline bool stands_for_process(struct bpf_iter_meta *meta, struc
 	standing_for = task->tgid;
 	standing.session_id = meta->session_id;
 	standing.tid = task->pid;
-	known = bpf_map_lookup_elem(&mapping_threads_listed, &standing_for);
+	known = bpf_map_lookup_elem(&mapping_threads, &standing_for);
 	if (known && known->session_id == standing.session_id)
 		return known->tid == standing.tid;
-	bpf_map_update_elem(&mapping_threads_listed, &standing_for, &standing, BPF_ANY);
+	bpf_map_update_elem(&mapping_threads, &standing_for, &standing, BPF_ANY);
 	return true;
 }
 
