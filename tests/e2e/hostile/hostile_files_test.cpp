@@ -72,9 +72,13 @@ TEST_CASE("a user with more libraries than others need has a limit", "[e2e]") {
         e2e::pause_for_ever();
     });
     exporter.wait_for_log("512 files of processes of its user are attached to already");
-    CHECK(std::ranges::count_if(files, [&](const auto &file) {
-              return exporter.times_attached_to(file) != 0;
-          }) == 512);
+    const auto attached = [&] {
+        return std::ranges::count_if(
+            files, [&](const auto &file) { return exporter.times_attached_to(file) != 0; });
+    };
+    // The 512th is its program, if that was not the last one to be opened.
+    eventually("those within the limit to be attached to", [&] { return attached() >= 511; });
+    CHECK(attached() <= 512);
     hostile_files_check_others_are_found(exporter);
 }
 
