@@ -163,6 +163,7 @@ void Discovery::hear_of_mappings() {
     if (!kernel_.events) {
         return;
     }
+    const Turns::Spending nobodys(turns_, std::nullopt);  // they are of many processes
     const std::uint64_t dropped = kernel_.events->read(
         [&](std::uint32_t tgid, std::string_view path, std::chrono::nanoseconds at) {
             if (const std::string_view name = ebpf::mapped_name(path); wanted(name)) {

@@ -136,7 +136,7 @@ void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Know
         postpone(key, known, mapping, before_next_wait);
         return;
     }
-    if (is_locked(key, known, mapping)) {  // perhaps by another user
+    if (is_locked(key, known, mapping)) {
         return;
     }
     const auto spending = spend_on(mapping.tgid);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "exporter/base/log.h"
@@ -41,6 +42,7 @@ bool Discovery::must_wait_for(const FileId &id) {
 }
 
 bool Discovery::is_locked(const Key &key, Known &known, const ebpf::Mapping &mapping) {
+    const Turns::Spending nobodys(turns_, std::nullopt);  // any process may have the lock
     const auto free =
         ebpf::check_mapper_locks(mapping.file, known.looks_at_locks == 0 ? first_looks : 1);
     if (!free) {

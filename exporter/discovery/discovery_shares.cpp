@@ -3,9 +3,12 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "exporter/base/log.h"
 #include "exporter/discovery/discovery.h"
@@ -64,9 +67,10 @@ std::optional<Error> Discovery::over_limit(const ebpf::Mapping &mapping, Known &
 
 // The user is asked for first, as the process may end meanwhile.
 Turns::Spending Discovery::spend_on(std::uint32_t tgid) {
-    return tgid == 0
-               ? Turns::Spending(nullptr, 0)
-               : Turns::Spending(&turns_, processes::sharing_user_of(tgid).value_or(unknown_user));
+    if (tgid == 0) {
+        return {turns_, std::nullopt};
+    }
+    return {turns_, processes::sharing_user_of(tgid).value_or(unknown_user)};
 }
 
 Discovery::Clock::duration Discovery::spent_on(std::uint32_t tgid) const {
@@ -79,12 +83,17 @@ Discovery::Clock::duration Discovery::spent_on(std::uint32_t tgid) const {
 // Files of users that have taken the least time come first.
 std::vector<Discovery::Key> Discovery::openings_in_turn() const {
     std::vector<std::pair<Clock::duration, Key>> order;
+    std::map<std::uint32_t, Clock::duration> spent_on_process;  // one can have thousands of files
     for (const Key &key : openings_.keys) {
         const Known &known = known_.at(key);
         const std::uint32_t tgid = known.opening ? known.opening->mapping().tgid
                                    : known.next  ? known.next->tgid
                                                  : 0;
-        order.emplace_back(spent_on(tgid), key);
+        const auto [spent, is_new] = spent_on_process.try_emplace(tgid);
+        if (is_new) {
+            spent->second = spent_on(tgid);
+        }
+        order.emplace_back(spent->second, key);
     }
     std::ranges::stable_sort(order, {}, [](const auto &one) { return one.first; });
     std::vector<Key> keys;

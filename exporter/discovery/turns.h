@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace gpusnoop::discovery {
@@ -14,15 +15,13 @@ class Turns {
 public:
     using Clock = std::chrono::steady_clock;
 
-    // Its lifetime is time that a user takes, less what others are charged for meanwhile.
+    // Its lifetime is time that a user takes, less the time of others inside it.
     class Spending {
     public:
-        // Without `turns`, nobody is charged.
-        Spending(Turns *turns, std::uint32_t user, Clock::time_point now = Clock::now())
-            : turns_(turns),
-              user_(user),
-              began_(now),
-              others_(turns == nullptr ? Clock::duration::zero() : turns->all_) {}
+        // Without a user, nobody is charged, also not those around it.
+        Spending(Turns &turns, std::optional<std::uint32_t> user,
+                 Clock::time_point now = Clock::now())
+            : turns_(&turns), user_(user), began_(now), others_(turns.all_) {}
         ~Spending() { end(); }
         Spending(const Spending &) = delete;
         Spending &operator=(const Spending &) = delete;
@@ -30,15 +29,20 @@ public:
         void end(Clock::time_point now = Clock::now()) {
             if (Turns *const turns = std::exchange(turns_, nullptr)) {
                 const auto took = now - began_ - (turns->all_ - others_);
-                if (took >= least_spent) {
-                    turns->spend(user_, took);
+                if (took < least_spent) {
+                    return;
+                }
+                if (user_) {
+                    turns->spend(*user_, took);
+                } else {
+                    turns->all_ += took;
                 }
             }
         }
 
     private:
         Turns *turns_;
-        std::uint32_t user_;
+        std::optional<std::uint32_t> user_;
         Clock::time_point began_;
         Clock::duration others_;
     };

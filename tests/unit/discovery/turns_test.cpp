@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
+#include <optional>
 
 using gpusnoop::discovery::Turns;
 using namespace std::chrono_literals;
@@ -30,14 +31,14 @@ TEST_CASE("many short times count, too, each for one user") {
     const auto now = Turns::Clock::now();
     Turns turns;
     for (int i = 0; i < 3; i++) {
-        Turns::Spending outer(&turns, 1000, now);
-        Turns::Spending inner(&turns, 1001, now + 1ms);
-        Turns::Spending short_one(&turns, 1002, now + 1ms);
+        Turns::Spending outer(turns, 1000, now);
+        Turns::Spending inner(turns, 1001, now + 1ms);
+        Turns::Spending short_one(turns, 1002, now + 1ms);
         short_one.end(now + 1500us);
-        Turns::Spending nobody(nullptr, 0, now);
-        nobody.end(now + 1h);
         inner.end(now + 11ms);
-        outer.end(now + 40ms);
+        Turns::Spending nobodys(turns, std::nullopt, now + 20ms);
+        nobodys.end(now + 25ms);
+        outer.end(now + 45ms);
     }
     CHECK(turns.spent_by(1000) == 90ms);
     CHECK(turns.spent_by(1001) == 30ms);
