@@ -198,8 +198,8 @@ Result<> App::start_probes() {
         !config_.of<probes::HostTimeConfig>().enabled) {
         log::warn("no launch gaps are sent to sinks: they need host.time.enabled");
     }
-    const auto targets = probes::make_targets(config_);
-    probes_ = probes::make_probes(config_, features_, {.targets = targets, .sinks = sinks_});
+    const auto traced = probes::make_traced_processes(config_);
+    probes_ = probes::make_probes(config_, features_, {.traced = traced, .sinks = sinks_});
     std::vector<probes::Probe *> all;
     std::vector<discovery::Attacher *> attachers;
     const auto results = probes::start_probes(probes_);
@@ -237,7 +237,7 @@ Result<> App::start_probes() {
     }
     discovery_ = std::move(*discovery);
     if (config_.of<probes::ProfileConfig>().enabled) {
-        auto profiles = probes::ProfileService::make(config_, targets);
+        auto profiles = probes::ProfileService::make(config_, traced);
         if (!profiles) {
             return tl::unexpected(profiles.error());
         }

@@ -72,7 +72,7 @@ Result<std::unique_ptr<Exporter>> Exporter::start() {
 Result<> Exporter::load() {
     probes_ =
         probes::make_probes(config_, ebpf::probe_features(),
-                            {.targets = probes::make_targets(config_),
+                            {.traced = probes::make_traced_processes(config_),
                              .sinks = std::make_shared<const sinks::Sinks>(sinks::SinkConfigs())});
     std::vector<probes::Probe *> all;
     for (const auto &probe : probes_) {

@@ -33,7 +33,7 @@
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/maps/counters.h"
 #include "exporter/ebpf/skeleton.h"
-#include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/syscall/probe.h"
 #include "exporter/probes/syscall/settings.h"
 #include "exporter/system/machine.h"
@@ -49,7 +49,7 @@ struct Empty {
 };
 
 struct Ours {
-    probes::TargetProcessesPtr targets;
+    probes::TracedProcessesPtr traced;
     std::unique_ptr<probes::Probe> probe;
 };
 
@@ -82,20 +82,22 @@ Tracing trace(Way way) {
     Ours ours;
     probes::TargetsConfig targets;
     targets.all_processes = way == Way::traced;
-    ours.targets = std::make_shared<probes::TargetProcesses>(targets, std::chrono::seconds(30));
+    ours.traced = std::make_shared<probes::TracedProcesses>(targets, std::chrono::seconds(30));
     // The CUDA probe's maps, as on a node without GPU processes.
-    const Fd table(::bpf_map_create(BPF_MAP_TYPE_HASH, "processes", sizeof(std::uint32_t),
-                                    sizeof(cuda_live_process), TARGET_MAX_PROCESSES, nullptr));
-    const Fd filter(::bpf_map_create(BPF_MAP_TYPE_ARRAY, "filter", sizeof(std::uint32_t),
-                                     sizeof(std::uint64_t), PROCESS_FILTER_WORDS, nullptr));
-    if (!ours.targets->share_gpu_processes(table.get(), filter.get())) {
-        give_up({"cannot share the table of processes"});
+    Fd table(::bpf_map_create(BPF_MAP_TYPE_HASH, "processes", sizeof(std::uint32_t),
+                              sizeof(cuda_live_process), TARGET_MAX_PROCESSES, nullptr));
+    Fd filter(::bpf_map_create(BPF_MAP_TYPE_ARRAY, "filter", sizeof(std::uint32_t),
+                               sizeof(std::uint64_t), PROCESS_FILTER_WORDS, nullptr));
+    if (!table || !filter) {
+        give_up({"cannot make the table of processes"});
     }
+    ours.traced->cuda().gpu_processes = {.processes = std::move(table),
+                                         .filter = std::move(filter)};
     config::Config config;
     probes::SyscallConfig settings;
     settings.enabled = true;
     config.set(settings);
-    ours.probe = probes::syscall_kind.make(config, {}, {.targets = ours.targets, .sinks = nullptr});
+    ours.probe = probes::syscall_kind.make(config, {}, {.traced = ours.traced, .sinks = nullptr});
     if (const auto started = ours.probe->start(); !started) {
         give_up(started.error());
     }

@@ -1,6 +1,7 @@
 // A file descriptor that closes itself.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <utility>
@@ -39,5 +40,10 @@ public:
 private:
     int fd_ = -1;
 };
+
+// Another descriptor of the same file; empty if there is none, with errno.
+[[nodiscard]] inline Fd duplicate(int fd) {
+    return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+}
 
 }  // namespace gpusnoop

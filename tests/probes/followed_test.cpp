@@ -15,7 +15,7 @@
 #include "exporter/config/config.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/probes/frame/libraries/start_discovery.h"
-#include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/frame/registry.h"
 #include "tests/harness/exporter.h"
 
@@ -39,15 +39,15 @@ public:
         features_ = ebpf::probe_features();
         following.enabled = true;
         following.except = nobody;
-        targets_ =
-            std::make_shared<probes::TargetProcesses>(targets, std::chrono::seconds(30), following);
+        traced_ =
+            std::make_shared<probes::TracedProcesses>(targets, std::chrono::seconds(30), following);
         cuda_ = probes::all_probes().front()->make(config_, features_,
-                                                   {.targets = targets_, .sinks = nullptr});
+                                                   {.traced = traced_, .sinks = nullptr});
         REQUIRE(cuda_->start());
         auto discovery = probes::start_discovery(config_, *cuda_->attacher());
         REQUIRE(discovery);
         discovery_ = std::move(*discovery);
-        auto followed = targets_->follow();
+        auto followed = traced_->follow();
         REQUIRE(followed);
         followed_ = *followed;
         followed_->on_record([this](const auto &record, const auto &process) {
@@ -83,7 +83,7 @@ public:
 private:
     config::Config config_;
     ebpf::Features features_;
-    std::shared_ptr<probes::TargetProcesses> targets_;
+    std::shared_ptr<probes::TracedProcesses> traced_;
     std::unique_ptr<probes::Probe> cuda_;
     std::unique_ptr<discovery::Discovery> discovery_;
     probes::FollowedProcesses *followed_ = nullptr;

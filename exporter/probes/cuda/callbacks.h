@@ -17,7 +17,7 @@
 #include "exporter/probes/cuda/memory/live_allocations.h"
 #include "exporter/probes/cuda/memory/live_table.h"
 #include "exporter/probes/frame/bpf/overhead.h"
-#include "exporter/probes/frame/processes/cuda_facts.h"
+#include "exporter/probes/frame/processes/cuda_shared.h"
 
 namespace gpusnoop::probes {
 

@@ -45,9 +45,9 @@ class CudaProbe final : public LibraryProbe<CudaPrograms, CudaConsumer, CudaAtta
 public:
     CudaProbe(const config::Config &config, ebpf::Features features, const Shared &shared)
         : LibraryProbe("cuda", "no CUDA library in use yet"),
-          config_(config_for_probes(config, shared.targets->follows_gpu_processes())),
+          config_(config_for_probes(config, shared.traced->follows_gpu_processes())),
           shows_scripts_(config.labels.script),
-          targets_(shared.targets),
+          traced_(shared.traced),
           costs_(shared.costs),
           overhead_(shared.overhead),
           torch_refusals_(shared.torch_refusals),
@@ -116,6 +116,8 @@ public:
 private:
     CudaCallbacks callbacks();
     Result<> open() override;
+    // With other probes.
+    Result<> share(const CudaPrograms &programs);
     void before_drain() override;
     void after_drain() override {
         for (const TorchRefusal &refusal : torch_refusals_->take()) {
@@ -141,7 +143,7 @@ private:
 
     CudaConfig config_;
     bool shows_scripts_;
-    TargetProcessesPtr targets_;
+    TracedProcessesPtr traced_;
     CostTablesPtr costs_;  // of the other probes on functions
     OverheadLimitsPtr overhead_;
     TorchRefusalsPtr torch_refusals_;
@@ -235,7 +237,7 @@ CudaCallbacks CudaProbe::callbacks() {
         .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
         .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
         .out_of_memory = [this](const auto &event) { out_of_memory_.report(event); },
-        .left_unfreed = [this](const auto &end) { targets_->gpu_process_ended(end); }};
+        .left_unfreed = [this](const auto &end) { traced_->cuda().on_gpu_process_end(end); }};
 }
 
 Result<> CudaProbe::open() {
@@ -247,28 +249,8 @@ Result<> CudaProbe::open() {
     if (!consumer) {
         return tl::unexpected(consumer.error());
     }
-    if (auto shared = targets_->share_gpu_processes((*programs)->tables().processes,
-                                                    (*programs)->process_filter());
-        !shared) {
+    if (auto shared = share(**programs); !shared) {
         return shared;
-    }
-    if (config_.follow) {
-        if (auto shared = targets_->share_followed((*programs)->follow_maps(), symbol_of);
-            !shared) {
-            return shared;
-        }
-    }
-    if (config_.keep_times) {
-        TimeMaps maps = (*programs)->time_maps();
-        maps.gpu_name = [this](std::uint32_t tgid, std::int32_t device) {
-            return aggregator_.gpu_name(tgid, device);
-        };
-        maps.unseen_launches = [this](std::uint32_t tgid) {
-            return governor_ ? governor_->unseen_per_launch(tgid) : 0;
-        };
-        if (auto shared = targets_->share_times(maps); !shared) {
-            return shared;
-        }
     }
     programs_ = std::move(*programs);
     if (config_.unreturned_after > std::chrono::milliseconds(0)) {  // else nobody asks for calls
@@ -285,6 +267,37 @@ Result<> CudaProbe::open() {
             "probes that an earlier exporter pinned are still attached: remove them with "
             "gpusnoop_exporter unpin",
             {{"pins", config_.pin_path}});
+    }
+    return {};
+}
+
+Result<> CudaProbe::share(const CudaPrograms &programs) {
+    CudaShared &shared = traced_->cuda();
+    auto gpu_processes = programs.gpu_process_maps();
+    if (!gpu_processes) {
+        return tl::unexpected(gpu_processes.error());
+    }
+    shared.gpu_processes = *std::move(gpu_processes);
+    if (config_.follow) {
+        auto followed = programs.follow_maps();
+        if (!followed) {
+            return tl::unexpected(followed.error());
+        }
+        shared.followed = *std::move(followed);
+        shared.function_name = symbol_of;
+    }
+    if (config_.keep_times) {
+        auto times = programs.time_maps();
+        if (!times) {
+            return tl::unexpected(times.error());
+        }
+        shared.times = *std::move(times);
+        shared.gpu_name = [this](std::uint32_t tgid, std::int32_t device) {
+            return aggregator_.gpu_name(tgid, device);
+        };
+        shared.unseen_launches = [this](std::uint32_t tgid) {
+            return governor_ ? governor_->unseen_per_launch(tgid) : 0;
+        };
     }
     return {};
 }

@@ -44,20 +44,20 @@ Result<> set_layout(fence_bpf &skeleton) {
 class FenceProbe final : public BpfProbe<fence_bpf, FenceAggregator> {
 public:
     // `on_event`: for a trace.
-    FenceProbe(const config::Config &config, TargetProcessesPtr targets, OnFence on_event = nullptr)
+    FenceProbe(const config::Config &config, TracedProcessesPtr traced, OnFence on_event = nullptr)
         : BpfProbe("fence", config),
           config_(config.of<FenceConfig>()),
-          targets_(std::move(targets)),
+          traced_(std::move(traced)),
           on_event_(std::move(on_event)) {}
 
 private:
     Result<> configure(fence_bpf &skeleton) override {
-        if (auto started = targets_->start(); !started) {
+        if (auto started = traced_->targets().start(); !started) {
             return started;
         }
         bpf_map__set_max_entries(skeleton.maps.fence_known, config_.max_fences);
         const auto set = set_layout(skeleton);
-        return set ? targets_->share_maps_with(skeleton) : set;
+        return set ? traced_->targets().share_maps_with(skeleton) : set;
     }
 
     std::vector<ProbeRing> rings(fence_bpf &skeleton) override {
@@ -75,7 +75,7 @@ private:
     }
 
     FenceConfig config_;
-    TargetProcessesPtr targets_;
+    TracedProcessesPtr traced_;
     OnFence on_event_;
 };
 
@@ -93,8 +93,8 @@ Result<> FenceProbe::attach(fence_bpf &skeleton) {
     if (auto attached = attach_each(programs); !attached) {
         return attached;
     }
-    state().up(FENCE_EVENT_COUNT, "tracing " + targets_->describe());
-    log::info("tracing DMA fences", {{"probe", "fence"}, {"of", targets_->describe()}});
+    state().up(FENCE_EVENT_COUNT, "tracing " + traced_->targets().describe());
+    log::info("tracing DMA fences", {{"probe", "fence"}, {"of", traced_->targets().describe()}});
     return {};
 }
 
@@ -114,8 +114,8 @@ constinit const ProbeKind fence_kind = {
 };
 
 std::unique_ptr<Probe> make_fence_tracer(const config::Config &config,
-                                         const TargetProcessesPtr &targets, OnFence on_event) {
-    return std::make_unique<FenceProbe>(config, targets, std::move(on_event));
+                                         const TracedProcessesPtr &traced, OnFence on_event) {
+    return std::make_unique<FenceProbe>(config, traced, std::move(on_event));
 }
 
 }  // namespace gpusnoop::probes

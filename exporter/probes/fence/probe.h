@@ -13,6 +13,6 @@ extern const ProbeKind fence_kind;
 
 // For a trace: drain() passes on each event, and counts nothing.
 std::unique_ptr<Probe> make_fence_tracer(const config::Config &config,
-                                         const TargetProcessesPtr &targets, OnFence on_event);
+                                         const TracedProcessesPtr &traced, OnFence on_event);
 
 }  // namespace gpusnoop::probes

@@ -18,8 +18,8 @@ public:
 
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
-        const probes::TargetProcessesPtr &targets) override {
-        return probes::make_fence_tracer(setup().config, targets,
+        const probes::TracedProcessesPtr &traced) override {
+        return probes::make_fence_tracer(setup().config, traced,
                                          [this](const auto &record, const auto &process) {
                                              write(event_of(record, process, clock_offset_ns()));
                                          });

@@ -3,10 +3,10 @@
 namespace gpusnoop::probes {
 
 SeriesSettings host_series_settings(const config::Config &config,
-                                    const TargetProcessesPtr &targets) {
+                                    const TracedProcessesPtr &traced) {
     SeriesSettings settings = series_settings(config);
-    settings.look_up = [targets](ProcessIdentity &identity) {
-        const auto followed = targets->follow();
+    settings.look_up = [traced](ProcessIdentity &identity) {
+        const auto followed = traced->follow();
         return followed ? (*followed)->identify(identity) : look_up(identity);
     };
     return settings;

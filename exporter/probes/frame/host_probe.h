@@ -10,14 +10,14 @@
 #include "exporter/base/log.h"
 #include "exporter/base/result.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
-#include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/processes/traced_processes.h"
 
 namespace gpusnoop::probes {
 
 // The settings for the series of a host probe: the table of followed processes says who a process
 // is.
 [[nodiscard]] SeriesSettings host_series_settings(const config::Config &config,
-                                                  const TargetProcessesPtr &targets);
+                                                  const TracedProcessesPtr &traced);
 
 // The skeleton `S` has the maps of bpf/lib/processes/followed.bpf.h, too; see there. The
 // aggregator's ProcessTable must keep processes for a while after their end (`host_grace`), as
@@ -27,15 +27,15 @@ inline constexpr std::chrono::seconds host_grace{2};
 template <typename S, typename Aggregator>
 class HostProbe : public BpfProbe<S, Aggregator> {
 protected:
-    HostProbe(std::string name, const config::Config &config, TargetProcessesPtr targets)
-        : BpfProbe<S, Aggregator>(std::move(name), config, host_series_settings(config, targets)),
-          targets_(std::move(targets)) {}
+    HostProbe(std::string name, const config::Config &config, TracedProcessesPtr traced)
+        : BpfProbe<S, Aggregator>(std::move(name), config, host_series_settings(config, traced)),
+          traced_(std::move(traced)) {}
 
     // Opened, not loaded, as in BpfProbe.
     virtual Result<> configure_programs(S & /*skeleton*/) { return {}; }
 
     Result<> configure(S &skeleton) final {
-        auto followed = targets_->follow();
+        auto followed = traced_->follow();
         if (!followed) {
             return tl::unexpected(followed.error());
         }
@@ -59,7 +59,7 @@ protected:
     // processes.
     Result<> attach_following(std::span<const bpf_program *const> programs, std::string_view what) {
         return this->attach_each(programs).map([&] {
-            const std::string of = targets_->describe_followed();
+            const std::string of = traced_->describe_followed();
             this->state().up(programs.size(), "following " + of);
             log::info("following " + std::string(what),
                       {{"probe", this->state().probe()}, {"of", of}});
@@ -69,10 +69,10 @@ protected:
     // While the probe is up.
     [[nodiscard]] FollowedProcesses &followed() { return *followed_; }
     [[nodiscard]] const FollowedProcesses &followed() const { return *followed_; }
-    [[nodiscard]] TargetProcesses &targets() { return *targets_; }
+    [[nodiscard]] TracedProcesses &traced() { return *traced_; }
 
 private:
-    TargetProcessesPtr targets_;
+    TracedProcessesPtr traced_;
     FollowedProcesses *followed_ = nullptr;
 };
 

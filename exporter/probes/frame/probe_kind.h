@@ -19,7 +19,7 @@
 #include "exporter/probes/frame/kernel_needs.h"
 #include "exporter/probes/frame/own_counts.h"
 #include "exporter/probes/frame/probe.h"
-#include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/processes/proc.h"
 #include "exporter/series/family_set.h"
@@ -33,7 +33,7 @@ namespace gpusnoop::probes {
 
 // What all probes have in common.
 struct Shared {
-    TargetProcessesPtr targets;
+    TracedProcessesPtr traced;
     sinks::SinksPtr sinks;
     CostTablesPtr costs = std::make_shared<CostTables>();
     OverheadLimitsPtr overhead = std::make_shared<OverheadLimits>(processes::cpu_time_of);
@@ -93,7 +93,7 @@ struct ProbeKind {
     std::span<const trace::Kind *const> named_traces = {};
 };
 
-// Makes the probe `P` of the configuration, or of that and what is shared or the targets, if its
+// Makes the probe `P` of the configuration, or of that and what is shared or the processes, if its
 // block enables it.
 template <typename P, typename Block>
 std::unique_ptr<Probe> make_if_enabled(const config::Config &config,
@@ -104,8 +104,8 @@ std::unique_ptr<Probe> make_if_enabled(const config::Config &config,
     if constexpr (std::is_constructible_v<P, const config::Config &, const Shared &>) {
         return std::make_unique<P>(config, shared);
     } else if constexpr (std::is_constructible_v<P, const config::Config &,
-                                                 const TargetProcessesPtr &>) {
-        return std::make_unique<P>(config, shared.targets);
+                                                 const TracedProcessesPtr &>) {
+        return std::make_unique<P>(config, shared.traced);
     } else {
         return std::make_unique<P>(config);
     }

@@ -74,8 +74,8 @@ std::span<const ProbeKind *const> all_probes() {
     return kinds;
 }
 
-TargetProcessesPtr make_targets(const config::Config &config) {
-    return std::make_shared<TargetProcesses>(
+TracedProcessesPtr make_traced_processes(const config::Config &config) {
+    return std::make_shared<TracedProcesses>(
         config.of<TargetsConfig>(), config.discovery.rescan_interval,
         Following{.enabled = follows_processes(config),
                   .descendants = config.of<HostConfig>().descendants});

@@ -20,8 +20,8 @@ namespace gpusnoop::probes {
 // has the table of GPU processes that other probes read.
 [[nodiscard]] std::span<const ProbeKind *const> all_probes();
 
-// The targets of all probes.
-[[nodiscard]] TargetProcessesPtr make_targets(const config::Config &config);
+// The processes that all probes trace.
+[[nodiscard]] TracedProcessesPtr make_traced_processes(const config::Config &config);
 
 // The probes that the configuration enables, not started.
 std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,

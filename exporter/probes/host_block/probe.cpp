@@ -21,8 +21,8 @@ namespace {
 class HostBlockProbe final : public HostProbe<host_block_bpf, HostBlockAggregator> {
 public:
     // `trace`: instead of counts.
-    HostBlockProbe(const config::Config &config, TargetProcessesPtr targets, BlockTrace trace = {})
-        : HostProbe("host_block", config, std::move(targets)), trace_(std::move(trace)) {}
+    HostBlockProbe(const config::Config &config, TracedProcessesPtr traced, BlockTrace trace = {})
+        : HostProbe("host_block", config, std::move(traced)), trace_(std::move(trace)) {}
 
 private:
     Result<> configure_programs(host_block_bpf &skeleton) override {
@@ -101,8 +101,8 @@ constinit const ProbeKind host_block_kind = {
 };
 
 std::unique_ptr<Probe> make_block_tracer(const config::Config &config,
-                                         const TargetProcessesPtr &targets, BlockTrace trace) {
-    return std::make_unique<HostBlockProbe>(config, targets, std::move(trace));
+                                         const TracedProcessesPtr &traced, BlockTrace trace) {
+    return std::make_unique<HostBlockProbe>(config, traced, std::move(trace));
 }
 
 }  // namespace gpusnoop::probes

@@ -22,6 +22,6 @@ struct BlockTrace {
         on_request;
 };
 std::unique_ptr<Probe> make_block_tracer(const config::Config &config,
-                                         const TargetProcessesPtr &targets, BlockTrace trace);
+                                         const TracedProcessesPtr &traced, BlockTrace trace);
 
 }  // namespace gpusnoop::probes

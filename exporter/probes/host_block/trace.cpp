@@ -32,9 +32,9 @@ public:
 
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
-        const probes::TargetProcessesPtr &targets) override {
+        const probes::TracedProcessesPtr &traced) override {
         return probes::make_block_tracer(
-            setup().config, targets,
+            setup().config, traced,
             {.min_duration = setup().options.duration_of(block_min_duration_option).value_or(0ms),
              .on_request = [this](const auto &record, const auto &device, const auto &process) {
                  write(event_of(record, device, process, clock_offset_ns()));

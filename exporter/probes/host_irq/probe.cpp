@@ -17,8 +17,8 @@ namespace {
 
 class HostIrqProbe final : public HostProbe<host_irq_bpf, HostIrqAggregator> {
 public:
-    HostIrqProbe(const config::Config &config, TargetProcessesPtr targets)
-        : HostProbe("host_irq", config, std::move(targets)) {}
+    HostIrqProbe(const config::Config &config, TracedProcessesPtr traced)
+        : HostProbe("host_irq", config, std::move(traced)) {}
 
 private:
     std::vector<ProbeRing> rings(host_irq_bpf & /*skeleton*/) override { return {}; }

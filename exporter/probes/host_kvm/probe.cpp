@@ -21,8 +21,8 @@ namespace {
 class HostKvmProbe final : public HostProbe<host_kvm_bpf, HostKvmAggregator> {
 public:
     // `trace`: instead of counts.
-    HostKvmProbe(const config::Config &config, TargetProcessesPtr targets, KvmTrace trace = {})
-        : HostProbe("host_kvm", config, std::move(targets)),
+    HostKvmProbe(const config::Config &config, TracedProcessesPtr traced, KvmTrace trace = {})
+        : HostProbe("host_kvm", config, std::move(traced)),
           trace_(std::move(trace)),
           can_find_any_(names_any(config.of<TargetsConfig>())) {}
 
@@ -116,8 +116,8 @@ constinit const ProbeKind host_kvm_kind = {
 };
 
 std::unique_ptr<Probe> make_kvm_tracer(const config::Config &config,
-                                       const TargetProcessesPtr &targets, KvmTrace trace) {
-    return std::make_unique<HostKvmProbe>(config, targets, std::move(trace));
+                                       const TracedProcessesPtr &traced, KvmTrace trace) {
+    return std::make_unique<HostKvmProbe>(config, traced, std::move(trace));
 }
 
 }  // namespace gpusnoop::probes

@@ -16,6 +16,6 @@ extern const ProbeKind host_kvm_kind;
 // For a trace: drain() passes on each event.
 using KvmTrace = std::function<void(const kvm_record &, const ProcessIdentity &)>;
 std::unique_ptr<Probe> make_kvm_tracer(const config::Config &config,
-                                       const TargetProcessesPtr &targets, KvmTrace trace);
+                                       const TracedProcessesPtr &traced, KvmTrace trace);
 
 }  // namespace gpusnoop::probes

@@ -14,7 +14,7 @@
 #include "bpf/host_life.h"
 #include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/overview.h"
-#include "exporter/probes/frame/processes/cuda_facts.h"
+#include "exporter/probes/frame/processes/cuda_shared.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {

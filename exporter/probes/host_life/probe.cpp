@@ -24,15 +24,15 @@ using std::chrono::nanoseconds;
 class HostLifeProbe final : public HostProbe<host_life_bpf, HostLifeAggregator> {
 public:
     // `trace`: instead of counts.
-    HostLifeProbe(const config::Config &config, TargetProcessesPtr targets, OnLife trace = {})
-        : HostProbe("host_life", config, std::move(targets)), trace_(std::move(trace)) {
+    HostLifeProbe(const config::Config &config, TracedProcessesPtr traced, OnLife trace = {})
+        : HostProbe("host_life", config, std::move(traced)), trace_(std::move(trace)) {
         aggregator().keep(config.of<HostLifeConfig>().keep);
     }
 
     [[nodiscard]] std::vector<ApiPage> api_pages(std::string_view name) override {
         return name == exits_page_name && is_up_
                    ? std::vector{exits_page(aggregator().history().list(),
-                                            targets().cuda_function_name())}
+                                            traced().cuda().function_name)}
                    : std::vector<ApiPage>{};
     }
 
@@ -100,13 +100,14 @@ Result<> HostLifeProbe::attach(host_life_bpf &skeleton) {
     if (!is_trace()) {
         followed().on_record(
             [this](const auto &record, const auto &) { aggregator().on_follow(record); });
-        targets().on_gpu_process_end(
-            [this](const GpuProcessEnd &end) { aggregator().history().add(end); });
+        traced().cuda().on_gpu_process_end = [this](const GpuProcessEnd &end) {
+            aggregator().history().add(end);
+        };
     }
     is_up_ = true;
-    state().up(programs.size(), "following " + targets().describe_followed());
+    state().up(programs.size(), "following " + traced().describe_followed());
     log::info("following starts, ends and signals",
-              {{"probe", "host_life"}, {"of", targets().describe_followed()}});
+              {{"probe", "host_life"}, {"of", traced().describe_followed()}});
     return {};
 }
 
@@ -155,8 +156,8 @@ constinit const ProbeKind host_life_kind = {
 };
 
 std::unique_ptr<Probe> make_life_tracer(const config::Config &config,
-                                        const TargetProcessesPtr &targets, OnLife trace) {
-    return std::make_unique<HostLifeProbe>(config, targets, std::move(trace));
+                                        const TracedProcessesPtr &traced, OnLife trace) {
+    return std::make_unique<HostLifeProbe>(config, traced, std::move(trace));
 }
 
 }  // namespace gpusnoop::probes

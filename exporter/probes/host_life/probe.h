@@ -13,6 +13,6 @@ extern const ProbeKind host_life_kind;
 
 // For a trace: drain() passes on each end or each signal, and counts nothing.
 std::unique_ptr<Probe> make_life_tracer(const config::Config &config,
-                                        const TargetProcessesPtr &targets, OnLife trace);
+                                        const TracedProcessesPtr &traced, OnLife trace);
 
 }  // namespace gpusnoop::probes

@@ -41,10 +41,10 @@ private:
     };
 
     std::unique_ptr<probes::Probe> make_probe_of(
-        const probes::TargetProcessesPtr &targets) override {
-        function_name_ = targets->cuda_function_name();
+        const probes::TracedProcessesPtr &traced) override {
+        function_name_ = traced->cuda().function_name;
         return probes::make_life_tracer(
-            setup().config, targets,
+            setup().config, traced,
             {.exit =
                  [this](const auto &record, const auto &process) {
                      ends_.push_back({steady_clock::now(), record, process});
@@ -75,8 +75,8 @@ public:
 
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
-        const probes::TargetProcessesPtr &targets) override {
-        return probes::make_life_tracer(setup().config, targets,
+        const probes::TracedProcessesPtr &traced) override {
+        return probes::make_life_tracer(setup().config, traced,
                                         {.exit = {},
                                          .late_call = {},
                                          .signal = [this](const auto &record, const auto &process) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "bpf/host_life.h"
-#include "exporter/probes/frame/processes/cuda_facts.h"
+#include "exporter/probes/frame/processes/cuda_shared.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/trace/trace.h"
 

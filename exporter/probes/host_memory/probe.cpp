@@ -20,8 +20,8 @@ namespace {
 
 class HostMemoryProbe final : public HostProbe<host_memory_bpf, HostMemoryAggregator> {
 public:
-    HostMemoryProbe(const config::Config &config, TargetProcessesPtr targets)
-        : HostProbe("host_memory", config, std::move(targets)) {}
+    HostMemoryProbe(const config::Config &config, TracedProcessesPtr traced)
+        : HostProbe("host_memory", config, std::move(traced)) {}
 
 private:
     // A kernel without cgroups of memory, or without compaction, lacks the tracepoints of these.

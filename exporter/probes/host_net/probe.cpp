@@ -38,8 +38,8 @@ constexpr std::chrono::seconds least_between_looks{1};
 class HostNetProbe final : public HostProbe<host_net_bpf, HostNetAggregator> {
 public:
     // `trace`: instead of counts.
-    HostNetProbe(const config::Config &config, TargetProcessesPtr targets, OnTcpState trace = {})
-        : HostProbe("host_net", config, std::move(targets)),
+    HostNetProbe(const config::Config &config, TracedProcessesPtr traced, OnTcpState trace = {})
+        : HostProbe("host_net", config, std::move(traced)),
           settings_(config.of<HostNetConfig>()),
           retention_(config.series.retention),
           budget_(budget_of(config)),
@@ -117,9 +117,9 @@ Result<> HostNetProbe::attach(host_net_bpf &skeleton) {
                                         (record.reasons & FOLLOWED_CHILD) == 0);
     });
     look(now_on(CLOCK_MONOTONIC));
-    state().up(programs.size() + 1, "following " + targets().describe_followed());
+    state().up(programs.size() + 1, "following " + traced().describe_followed());
     log::info("following TCP connections",
-              {{"probe", "host_net"}, {"of", targets().describe_followed()}});
+              {{"probe", "host_net"}, {"of", traced().describe_followed()}});
     return {};
 }
 
@@ -249,8 +249,8 @@ constinit const ProbeKind host_net_kind = {
 };
 
 std::unique_ptr<Probe> make_tcp_tracer(const config::Config &config,
-                                       const TargetProcessesPtr &targets, OnTcpState trace) {
-    return std::make_unique<HostNetProbe>(config, targets, std::move(trace));
+                                       const TracedProcessesPtr &traced, OnTcpState trace) {
+    return std::make_unique<HostNetProbe>(config, traced, std::move(trace));
 }
 
 }  // namespace gpusnoop::probes

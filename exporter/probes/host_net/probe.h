@@ -16,6 +16,6 @@ extern const ProbeKind host_net_kind;
 // For a trace: drain() passes on each change of state.
 using OnTcpState = std::function<void(const net_state_record &, const ProcessIdentity &)>;
 std::unique_ptr<Probe> make_tcp_tracer(const config::Config &config,
-                                       const TargetProcessesPtr &targets, OnTcpState trace);
+                                       const TracedProcessesPtr &traced, OnTcpState trace);
 
 }  // namespace gpusnoop::probes

@@ -19,7 +19,7 @@
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/host_switch.h"
-#include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/host_pressure/aggregator.h"
 #include "exporter/probes/host_pressure/settings.h"
 #include "exporter/processes/proc.h"
@@ -85,12 +85,12 @@ std::map<unsigned, std::int64_t> read_gpu_nodes(const std::string &nvidia_proc_p
 
 class HostPressureProbe final : public Probe {
 public:
-    HostPressureProbe(const config::Config &config, TargetProcessesPtr targets)
+    HostPressureProbe(const config::Config &config, TracedProcessesPtr traced)
         : config_(config.of<HostConfig>()),
           rescan_interval_(config.discovery.rescan_interval),
           nvidia_proc_path_(config.discovery.nvidia_proc_path),
           budget_(budget_of(config)),
-          targets_(std::move(targets)),
+          traced_(std::move(traced)),
           aggregator_(budget_, config.series.retention) {}
 
     Result<> start() override;
@@ -113,7 +113,7 @@ private:
     nanoseconds rescan_interval_;
     std::string nvidia_proc_path_;
     series::Budget budget_;
-    TargetProcessesPtr targets_;
+    TracedProcessesPtr traced_;
     HostPressureAggregator aggregator_;
     AttachState state_{"host_pressure"};
     FollowedProcesses *followed_ = nullptr;  // null: the probe is down
@@ -124,14 +124,14 @@ private:
 };
 
 Result<> HostPressureProbe::start() {
-    const auto followed = targets_->follow();
+    const auto followed = traced_->follow();
     if (!followed) {
         state_.down(followed.error());
         return tl::unexpected(followed.error());
     }
     followed_ = *followed;
     gpu_nodes_ = read_gpu_nodes(nvidia_proc_path_);
-    state_.up(1, "reading the cgroups of " + targets_->describe_followed());
+    state_.up(1, "reading the cgroups of " + traced_->describe_followed());
     log::info("reading cgroups", {{"probe", "host_pressure"}, {"below", config_.cgroup_path}});
     return {};
 }

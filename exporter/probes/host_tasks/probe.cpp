@@ -27,8 +27,8 @@ using std::chrono::nanoseconds;
 
 class HostTasksProbe final : public HostProbe<host_tasks_bpf, HostTasksAggregator> {
 public:
-    HostTasksProbe(const config::Config &config, TargetProcessesPtr targets)
-        : HostProbe("host_tasks", config, std::move(targets)),
+    HostTasksProbe(const config::Config &config, TracedProcessesPtr traced)
+        : HostProbe("host_tasks", config, std::move(traced)),
           read_interval_(config.of<HostConfig>().read_interval),
           budget_(budget_of(config)) {}
 
@@ -83,9 +83,9 @@ Result<> HostTasksProbe::attach(host_tasks_bpf &skeleton) {
         .has_runqueue = ebpf::has_member("sched_info", "run_delay"),
         .has_bytes = ebpf::has_member("task_io_accounting", "read_bytes")};
     aggregator().set_kernel(kernel);
-    state().up(programs.size() + 1, "reading the threads of " + targets().describe_followed());
+    state().up(programs.size() + 1, "reading the threads of " + traced().describe_followed());
     log::info("reading the kernel's counters of threads",
-              {{"probe", "host_tasks"}, {"of", targets().describe_followed()}});
+              {{"probe", "host_tasks"}, {"of", traced().describe_followed()}});
     if (!kernel.has_runqueue) {
         log::info(
             "this kernel does not count waits for a CPU",

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bpf/host_time/host_time.h"
-#include "exporter/probes/frame/processes/cuda_facts.h"
+#include "exporter/probes/frame/processes/cuda_shared.h"
 #include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/probes/host_time/cells.h"
 #include "exporter/probes/host_time/gaps/gaps.h"
@@ -54,9 +54,9 @@ struct HostTimeSum {
     std::uint16_t function = 0;
 };
 
-// TimeMaps::gpu_name.
+// CudaShared::gpu_name.
 using GpuName = std::function<std::optional<std::string>(std::uint32_t tgid, std::int32_t device)>;
-// TimeMaps::unseen_launches.
+// CudaShared::unseen_launches.
 using UnseenLaunchesOf = std::function<double(std::uint32_t tgid)>;
 
 class HostTimeAggregator {

@@ -37,15 +37,15 @@ constexpr std::uint32_t max_stacks = 16'384;
 class HostTimeProbe final : public HostProbe<host_time_bpf, HostTimeAggregator> {
 public:
     HostTimeProbe(const config::Config &config, const Shared &shared)
-        : HostTimeProbe(config, shared.targets,
+        : HostTimeProbe(config, shared.traced,
                         {.on_gap = [this, sinks = shared.sinks](const LongGap &gap, const auto &) {
                             if (sinks->want(sinks::Events::launch_gaps)) {
                                 sinks->send(sinks::Events::launch_gaps, event_line(gap));
                             }
                             long_gaps_.add(gap);
                         }}) {}
-    HostTimeProbe(const config::Config &config, TargetProcessesPtr targets, GapTracing tracing)
-        : HostProbe("host_time", config, std::move(targets)),
+    HostTimeProbe(const config::Config &config, TracedProcessesPtr traced, GapTracing tracing)
+        : HostProbe("host_time", config, std::move(traced)),
           read_interval_(config.of<HostConfig>().read_interval),
           tracing_(std::move(tracing)),
           long_gaps_(config.of<HostTimeConfig>().keep_gaps) {}
@@ -102,8 +102,8 @@ Result<> HostTimeProbe::configure_programs(host_time_bpf &skeleton) {
     if (!ebpf::has_member("cfs_rq", "rq")) {
         return fail_unsupported("this kernel is built without CONFIG_FAIR_GROUP_SCHED");
     }
-    const TimeMaps maps = targets().times();
-    if (maps.times < 0) {
+    const TimeMaps &maps = traced().cuda().times;
+    if (!maps.times) {
         return fail_unsupported(
             "it counts what the probe cuda sees, which is not up, or targets.gpu_processes is "
             "false");
@@ -113,13 +113,15 @@ Result<> HostTimeProbe::configure_programs(host_time_bpf &skeleton) {
         skeleton.rodata->gap_stacks = true;
         bpf_map__set_max_entries(skeleton.maps.htime_stacks, max_stacks);
     }
-    for (const auto &[map, fd] : {std::pair(skeleton.maps.cuda_threads, maps.threads),
-                                  std::pair(skeleton.maps.cuda_times, maps.times),
-                                  std::pair(skeleton.maps.cuda_times_past, maps.past),
-                                  std::pair(skeleton.maps.cuda_gaps, maps.gaps),
-                                  std::pair(skeleton.maps.cuda_file_waits, maps.file_waits),
-                                  std::pair(skeleton.maps.cuda_dev_times, maps.devices)}) {
-        if (const int error = bpf_map__reuse_fd(map, fd); error != 0) {
+    const std::pair<bpf_map *, const Fd &> all[] = {
+        {skeleton.maps.cuda_threads, maps.threads},
+        {skeleton.maps.cuda_times, maps.times},
+        {skeleton.maps.cuda_times_past, maps.past},
+        {skeleton.maps.cuda_gaps, maps.gaps},
+        {skeleton.maps.cuda_file_waits, maps.file_waits},
+        {skeleton.maps.cuda_dev_times, maps.devices}};
+    for (const auto &[map, fd] : all) {
+        if (const int error = bpf_map__reuse_fd(map, fd.get()); error != 0) {
             return fail_errno("share the accounts of launching threads", -error);
         }
     }
@@ -127,13 +129,13 @@ Result<> HostTimeProbe::configure_programs(host_time_bpf &skeleton) {
 }
 
 Result<> HostTimeProbe::attach(host_time_bpf &skeleton) {
-    const TimeMaps maps = targets().times();
+    const CudaShared &cuda = traced().cuda();
     auto reader = HostTimeReader::open({.threads = skeleton.progs.htime_threads,
                                         .waiters = skeleton.progs.htime_waiters,
-                                        .past = maps.past,
+                                        .past = cuda.times.past.get(),
                                         .waits_past = bpf_map__fd(skeleton.maps.htime_past),
-                                        .file_waits = maps.file_waits,
-                                        .devices = maps.devices});
+                                        .file_waits = cuda.times.file_waits.get(),
+                                        .devices = cuda.times.devices.get()});
     if (!reader) {
         return tl::unexpected(reader.error());
     }
@@ -141,9 +143,9 @@ Result<> HostTimeProbe::attach(host_time_bpf &skeleton) {
     stacks_ = tracing_.stacks ? bpf_map__fd(skeleton.maps.htime_stacks) : -1;
     // Nobody knows any more whose it is.
     reader_->forget_all();
-    aggregator().name_gpus(maps.gpu_name);
-    aggregator().estimate_launches(maps.unseen_launches);
-    aggregator().name_functions(targets().cuda_function_name());
+    aggregator().name_gpus(cuda.gpu_name);
+    aggregator().estimate_launches(cuda.unseen_launches);
+    aggregator().name_functions(cuda.function_name);
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
     skeleton.bss->attached_ns = static_cast<std::uint64_t>(now.count());
     const bpf_program *const programs[] = {skeleton.progs.htime_switch, skeleton.progs.htime_fork,
@@ -196,17 +198,17 @@ bool HostTimeProbe::on_gap(std::span<const std::byte> bytes) {
     }
     followed().drain();  // who the process is
     const ProcessIdentity &process = aggregator().identity_of(record->process);
-    const CudaFunctionName function_name = targets().cuda_function_name();
+    const CudaShared &cuda = traced().cuda();
     const nanoseconds to_realtime = now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
-    const auto gpu = targets().times().gpu_name(record->process.tgid, record->device);
+    const auto gpu = cuda.gpu_name(record->process.tgid, record->device);
     const LongGap gap{.began = began + to_realtime,
                       .record = *record,
                       .process = process,
                       .gpu = gpu && *gpu != "unknown" ? *gpu : std::string(),
                       .before = record->before == HOST_GAP_OTHER_THREAD
                                     ? std::string_view()
-                                    : function_name(record->before),
-                      .after = function_name(record->after),
+                                    : cuda.function_name(record->before),
+                      .after = cuda.function_name(record->after),
                       .stack = stack_of(record->longest)};
     tracing_.on_gap(gap, process);
     return true;
@@ -284,8 +286,8 @@ constinit const ProbeKind host_time_kind = {
 };
 
 std::unique_ptr<Probe> make_gap_tracer(const config::Config &config,
-                                       const TargetProcessesPtr &targets, GapTracing tracing) {
-    return std::make_unique<HostTimeProbe>(config, targets, std::move(tracing));
+                                       const TracedProcessesPtr &traced, GapTracing tracing) {
+    return std::make_unique<HostTimeProbe>(config, traced, std::move(tracing));
 }
 
 }  // namespace gpusnoop::probes

@@ -7,7 +7,7 @@
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe_kind.h"
 #include "exporter/probes/frame/processes/process_identity.h"
-#include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/host_time/gaps/long_gaps.h"
 
 namespace gpusnoop::probes {
@@ -22,6 +22,6 @@ struct GapTracing {
     OnGap on_gap;
 };
 std::unique_ptr<Probe> make_gap_tracer(const config::Config &config,
-                                       const TargetProcessesPtr &targets, GapTracing tracing);
+                                       const TracedProcessesPtr &traced, GapTracing tracing);
 
 }  // namespace gpusnoop::probes

@@ -63,9 +63,9 @@ private:
         return config;
     }
     std::unique_ptr<probes::Probe> make_probe_of(
-        const probes::TargetProcessesPtr &targets) override {
+        const probes::TracedProcessesPtr &traced) override {
         return probes::make_gap_tracer(
-            settings(), targets,
+            settings(), traced,
             {.stacks = setup().options.has(block_option),
              .on_gap = [this](const probes::LongGap &gap, const auto &process) {
                  Event event = event_of(gap, process);

@@ -3,7 +3,7 @@
 
 #include <cstddef>
 
-#include "exporter/probes/frame/processes/cuda_facts.h"
+#include "exporter/probes/frame/processes/cuda_shared.h"
 #include "exporter/probes/profile/processes.h"
 #include "exporter/probes/profile/profile.h"
 #include "exporter/probes/profile/stacks.h"

@@ -49,8 +49,8 @@ public:
 
 class ProfileProbe final : public HostProbe<profile_bpf, ProfileAggregator>, public Profiler {
 public:
-    ProfileProbe(const config::Config &config, TargetProcessesPtr targets, ProfileSettings settings)
-        : HostProbe("profile", config, std::move(targets)), settings_(std::move(settings)) {}
+    ProfileProbe(const config::Config &config, TracedProcessesPtr traced, ProfileSettings settings)
+        : HostProbe("profile", config, std::move(traced)), settings_(std::move(settings)) {}
 
     void set_limit(const WorkLimit &limit) override;
     [[nodiscard]] Result<Profile> take() override;
@@ -74,7 +74,7 @@ private:
     [[nodiscard]] ProfileNames names() {
         return {.processes = processes_,
                 .stacks = *stacks_,
-                .cuda_function = targets().cuda_function_name()};
+                .cuda_function = traced().cuda().function_name};
     }
     [[nodiscard]] std::uint64_t samples_lost() const;
     [[nodiscard]] Profile profile_since(nanoseconds began, nanoseconds now) const;
@@ -109,8 +109,9 @@ Result<> ProfileProbe::configure_programs(profile_bpf &skeleton) {
         return fail_errno("set the size of the table of stacks", -error);
     }
     // Without the probe `cuda`, no thread is inside of a call.
-    if (const int threads = targets().times().threads; threads >= 0) {
-        if (const int error = bpf_map__reuse_fd(skeleton.maps.cuda_threads, threads); error != 0) {
+    if (const Fd &threads = traced().cuda().times.threads; threads) {
+        if (const int error = bpf_map__reuse_fd(skeleton.maps.cuda_threads, threads.get());
+            error != 0) {
             return fail_errno("share the calls of threads", -error);
         }
     }
@@ -179,7 +180,7 @@ Result<> ProfileProbe::attach(profile_bpf &skeleton) {
         return tl::unexpected(links.error());
     }
     links_ = std::move(*links);
-    state().up(1, "sampling " + targets().describe_followed());
+    state().up(1, "sampling " + traced().describe_followed());
     return {};
 }
 
@@ -335,9 +336,9 @@ Result<Profile> ProfileProbe::past(nanoseconds duration, const ProfileFilter &fi
 
 }  // namespace
 
-ProfilerAndProbe make_profiler(const config::Config &config, const TargetProcessesPtr &targets,
+ProfilerAndProbe make_profiler(const config::Config &config, const TracedProcessesPtr &traced,
                                ProfileSettings settings) {
-    auto probe = std::make_unique<ProfileProbe>(config, targets, std::move(settings));
+    auto probe = std::make_unique<ProfileProbe>(config, traced, std::move(settings));
     Profiler *const profiler = probe.get();
     return {std::move(probe), profiler};
 }

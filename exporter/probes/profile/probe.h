@@ -11,7 +11,7 @@
 #include "exporter/base/work_limit.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe.h"
-#include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/profile/processes.h"
 #include "exporter/probes/profile/profile.h"
 
@@ -60,7 +60,7 @@ struct ProfilerAndProbe {
     std::unique_ptr<Probe> probe;
     Profiler *profiler;
 };
-ProfilerAndProbe make_profiler(const config::Config &config, const TargetProcessesPtr &targets,
+ProfilerAndProbe make_profiler(const config::Config &config, const TracedProcessesPtr &traced,
                                ProfileSettings settings);
 
 }  // namespace gpusnoop::probes

@@ -15,7 +15,7 @@ namespace gpusnoop::probes {
 using std::chrono::nanoseconds;
 
 Result<std::unique_ptr<ProfileRecorder>> ProfileRecorder::start(const config::Config &config,
-                                                                const TargetProcessesPtr &targets) {
+                                                                const TracedProcessesPtr &traced) {
     Fd stopping(::eventfd(0, EFD_CLOEXEC));
     if (!stopping) {
         return fail_errno("eventfd");
@@ -25,7 +25,7 @@ Result<std::unique_ptr<ProfileRecorder>> ProfileRecorder::start(const config::Co
     settings.frequency = profile.continuous_frequency;
     settings.max_stacks = profile.max_stacks;
     settings.max_bytes = max_bytes;
-    auto made = make_profiler(config, targets, std::move(settings));
+    auto made = make_profiler(config, traced, std::move(settings));
     if (const auto started = made.probe->start(); !started) {
         log::warn("the continuous profile is down: past profiles are unavailable",
                   {{"reason", started.error().message}});

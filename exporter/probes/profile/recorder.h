@@ -10,7 +10,7 @@
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe.h"
-#include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/profile/probe.h"
 #include "exporter/probes/profile/profile.h"
 
@@ -19,10 +19,10 @@ namespace gpusnoop::probes {
 // For any thread; has one of its own, which looks up functions.
 class ProfileRecorder {
 public:
-    // `targets` are for this alone. If the kernel refuses, health() has the reason, as of a probe
+    // `traced` is for this alone. If the kernel refuses, health() has the reason, as of a probe
     // that is down.
     static Result<std::unique_ptr<ProfileRecorder>> start(const config::Config &config,
-                                                          const TargetProcessesPtr &targets);
+                                                          const TracedProcessesPtr &traced);
     ~ProfileRecorder();
     ProfileRecorder(const ProfileRecorder &) = delete;
     ProfileRecorder &operator=(const ProfileRecorder &) = delete;

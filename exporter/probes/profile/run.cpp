@@ -37,8 +37,8 @@ private:
         config.set(time);
         return config;
     }
-    std::unique_ptr<Probe> make_probe_of(const TargetProcessesPtr &targets) override {
-        auto made = make_profiler(settings(), targets, settings_);
+    std::unique_ptr<Probe> make_probe_of(const TracedProcessesPtr &traced) override {
+        auto made = make_profiler(settings(), traced, settings_);
         profiler_ = made.profiler;
         return std::move(made.probe);
     }

@@ -54,7 +54,7 @@ bool wait(int client, int stopping, milliseconds time) {
 }  // namespace
 
 Result<std::unique_ptr<ProfileService>> ProfileService::make(const config::Config &config,
-                                                             TargetProcessesPtr exporters) {
+                                                             TracedProcessesPtr exporters) {
     Fd stopping(::eventfd(0, EFD_CLOEXEC));
     if (!stopping) {
         return fail_errno("eventfd");
@@ -62,11 +62,11 @@ Result<std::unique_ptr<ProfileService>> ProfileService::make(const config::Confi
     std::unique_ptr<ProfileService> service(
         new ProfileService(config, std::move(exporters), std::move(stopping)));
     if (config.of<ProfileConfig>().continuous_frequency > 0) {
-        const auto targets = service->make_targets();
-        if (!targets) {
-            return tl::unexpected(targets.error());
+        const auto traced = service->make_traced();
+        if (!traced) {
+            return tl::unexpected(traced.error());
         }
-        auto recorder = ProfileRecorder::start(config, *targets);
+        auto recorder = ProfileRecorder::start(config, *traced);
         if (!recorder) {
             return tl::unexpected(recorder.error());
         }
@@ -110,15 +110,22 @@ void ProfileService::end_by(Clock::time_point latest) {
     ends_ = latest;
 }
 
-Result<TargetProcessesPtr> ProfileService::make_targets() const {
-    auto targets = std::make_shared<TargetProcesses>(
+Result<TracedProcessesPtr> ProfileService::make_traced() const {
+    auto traced = std::make_shared<TracedProcesses>(
         config_.of<TargetsConfig>(), config_.discovery.rescan_interval,
         Following{.enabled = true,
                   .descendants = config_.of<HostConfig>().descendants,
                   .except = 0,
                   .looks_for_gpu_processes = true});
-    const auto shared = exporters_->share_calls_with(*targets);
-    return shared ? Result<TargetProcessesPtr>(std::move(targets)) : tl::unexpected(shared.error());
+    if (!exporters_->cuda().gpu_processes.processes) {
+        return traced->targets().names_any()
+                   ? Result<TracedProcessesPtr>(std::move(traced))
+                   : fail(
+                         "no process is followed: the probe cuda is not up, and `targets` names "
+                         "none");
+    }
+    const auto shared = exporters_->cuda().share_calls_with(traced->cuda());
+    return shared ? Result<TracedProcessesPtr>(std::move(traced)) : tl::unexpected(shared.error());
 }
 
 // ECANCELED: nobody waits for it any more.
@@ -128,14 +135,14 @@ Result<Profile> ProfileService::take(const ProfileQuery &query, int client,
         return recorder_->past(query.duration, query.settings.filter,
                                WorkLimit{.stop = stop}.at_most(longest_naming));
     }
-    const auto targets = make_targets();
-    if (!targets) {
-        return tl::unexpected(targets.error());
+    const auto traced = make_traced();
+    if (!traced) {
+        return tl::unexpected(traced.error());
     }
     ProfileSettings settings = query.settings;
     settings.max_stacks = config_.of<ProfileConfig>().max_stacks;
     settings.max_bytes = max_bytes;
-    const auto [probe, profiler] = make_profiler(config_, *targets, settings);
+    const auto [probe, profiler] = make_profiler(config_, *traced, settings);
     profiler->set_limit({stop, Clock::now() + query.duration + longest_naming});
     if (auto started = probe->start(); !started) {
         return tl::unexpected(started.error());

@@ -33,7 +33,7 @@
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/api/api_page.h"
-#include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/profile/query.h"
 #include "exporter/probes/profile/recorder.h"
 
@@ -49,10 +49,11 @@ public:
         std::function<void(Result<ApiResponse>)> answer;
     };
 
-    // `exporters` are the targets of the exporter's probes: its table of GPU processes and its
-    // threads' CUDA calls are used. The probes must have been started, and must outlive this.
+    // `exporters` are the processes that the exporter's probes trace: its table of GPU processes
+    // and its threads' CUDA calls are used. The probes must have been started, and must outlive
+    // this.
     static Result<std::unique_ptr<ProfileService>> make(const config::Config &config,
-                                                        TargetProcessesPtr exporters);
+                                                        TracedProcessesPtr exporters);
     ~ProfileService() { stop(); }
     ProfileService(const ProfileService &) = delete;
     ProfileService &operator=(const ProfileService &) = delete;
@@ -73,7 +74,7 @@ public:
     static constexpr std::size_t max_bytes = std::size_t{32} << 20U;
 
 private:
-    ProfileService(const config::Config &config, TargetProcessesPtr exporters, Fd stopping)
+    ProfileService(const config::Config &config, TracedProcessesPtr exporters, Fd stopping)
         : config_(config), exporters_(std::move(exporters)), stopping_(std::move(stopping)) {}
 
     void run(const ProfileQuery &query, const Client &client, const std::stop_token &stop);
@@ -81,10 +82,10 @@ private:
     [[nodiscard]] Result<Profile> take(const ProfileQuery &query, int client,
                                        const std::stop_token &stop);
     void end_by(std::chrono::steady_clock::time_point latest);
-    [[nodiscard]] Result<TargetProcessesPtr> make_targets() const;
+    [[nodiscard]] Result<TracedProcessesPtr> make_traced() const;
 
     const config::Config &config_;
-    const TargetProcessesPtr exporters_;
+    const TracedProcessesPtr exporters_;
     std::unique_ptr<ProfileRecorder> recorder_;  // null: the configuration has none
     const Fd stopping_;                          // readable: stop
     std::mutex mutex_;                           // guards the members below

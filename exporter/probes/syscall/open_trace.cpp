@@ -37,13 +37,13 @@ public:
 
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
-        const probes::TargetProcessesPtr &targets) override {
+        const probes::TracedProcessesPtr &traced) override {
         config::Config config = setup().config;
         auto opens = config.of<probes::SyscallConfig>();
         opens.syscalls = {"open", "creat", "openat", "openat2"};
         config.set(std::move(opens));
         return probes::make_syscall_tracer(
-            config, targets,
+            config, traced,
             {.on_call =
                  [this](const auto &record, auto path, const auto &process) {
                      if (is_wanted(record)) {

@@ -22,15 +22,15 @@ constexpr std::uint32_t trace_ring_bytes = 32U << 20U;
 
 class SyscallProbe final : public BpfProbe<syscall_bpf, SyscallAggregator> {
 public:
-    SyscallProbe(const config::Config &config, TargetProcessesPtr targets, SyscallTrace trace = {})
+    SyscallProbe(const config::Config &config, TracedProcessesPtr traced, SyscallTrace trace = {})
         : BpfProbe("syscall", config),
           config_(config.of<SyscallConfig>()),
-          targets_(std::move(targets)),
+          traced_(std::move(traced)),
           trace_(std::move(trace)) {}
 
 private:
     Result<> configure(syscall_bpf &skeleton) override {
-        if (auto started = targets_->start(); !started) {
+        if (auto started = traced_->targets().start(); !started) {
             return started;
         }
         const SyscallUse use = !trace_.on_call     ? SyscallUse::counts
@@ -39,7 +39,7 @@ private:
         if (auto configured = configure_programs(skeleton, config_, use); !configured) {
             return configured;
         }
-        return targets_->share_maps_with(skeleton);
+        return traced_->targets().share_maps_with(skeleton);
     }
 
     std::vector<ProbeRing> rings(syscall_bpf &skeleton) override {
@@ -65,7 +65,7 @@ private:
     std::optional<SyscallReading> read_tables();
 
     SyscallConfig config_;
-    TargetProcessesPtr targets_;
+    TracedProcessesPtr traced_;
     SyscallTrace trace_;
     SyscallTables tables_;
 };
@@ -81,10 +81,10 @@ Result<> SyscallProbe::attach(syscall_bpf &skeleton) {
     }
     tables_ = std::move(*tables);
     // Two ends: the beginning and the end of system calls.
-    state().up(2, "tracing " + targets_->describe());
+    state().up(2, "tracing " + traced_->targets().describe());
     const bool at_tracepoints = bpf_program__autoload(skeleton.progs.syscall_enter);
     log::info("tracing system calls", {{"probe", "syscall"},
-                                       {"of", targets_->describe()},
+                                       {"of", traced_->targets().describe()},
                                        {"at", at_tracepoints ? "tracepoints" : "functions"}});
     return {};
 }
@@ -122,8 +122,8 @@ constinit const ProbeKind syscall_kind = {
 };
 
 std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config,
-                                           const TargetProcessesPtr &targets, SyscallTrace trace) {
-    return std::make_unique<SyscallProbe>(config, targets, std::move(trace));
+                                           const TracedProcessesPtr &traced, SyscallTrace trace) {
+    return std::make_unique<SyscallProbe>(config, traced, std::move(trace));
 }
 
 }  // namespace gpusnoop::probes

@@ -18,6 +18,6 @@ struct SyscallTrace {
     bool with_paths = false;
 };
 std::unique_ptr<Probe> make_syscall_tracer(const config::Config &config,
-                                           const TargetProcessesPtr &targets, SyscallTrace trace);
+                                           const TracedProcessesPtr &traced, SyscallTrace trace);
 
 }  // namespace gpusnoop::probes

@@ -29,7 +29,7 @@ public:
 
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
-        const probes::TargetProcessesPtr &targets) override {
+        const probes::TracedProcessesPtr &traced) override {
         config::Config config = setup().config;
         if (auto syscalls = setup().options.texts(syscall_option); !syscalls.empty()) {
             auto chosen = config.of<probes::SyscallConfig>();
@@ -37,7 +37,7 @@ private:
             config.set(std::move(chosen));
         }
         return probes::make_syscall_tracer(
-            config, targets, {.on_call = [this](const auto &record, auto, const auto &process) {
+            config, traced, {.on_call = [this](const auto &record, auto, const auto &process) {
                 write(event_of(record, process, clock_offset_ns()));
             }});
     }

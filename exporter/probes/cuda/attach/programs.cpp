@@ -3,8 +3,6 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -42,6 +40,26 @@ namespace {
 
 constexpr std::size_t max_library_bytes = 128;
 
+// Copies descriptors of maps.
+class MapCopies {
+public:
+    [[nodiscard]] Fd of(const bpf_map *map) {
+        Fd copy = duplicate(bpf_map__fd(map));
+        if (!copy) {
+            copied_ = fail_errno("duplicate a descriptor");
+        }
+        return copy;
+    }
+    // `maps` has the copies.
+    template <typename Maps>
+    [[nodiscard]] Result<Maps> all(Maps maps) const {
+        return copied_ ? Result<Maps>(std::move(maps)) : tl::unexpected(copied_.error());
+    }
+
+private:
+    Result<> copied_;
+};
+
 // Nothing: without pins. Unless the configuration asks for them, the exporter does without.
 Result<std::optional<CudaPins>> open_pins(AttachMode mode, const CudaConfig &config) {
     if (config.pin == Pin::never || (config.pin == Pin::automatic && !is_supervised())) {
@@ -76,7 +94,7 @@ Result<Fd> attach_to_tracepoint(const bpf_program *program, const CudaPins *pins
             return tl::unexpected(pinned.error());
         }
     }
-    Fd own(::fcntl(bpf_link__fd(link.get()), F_DUPFD_CLOEXEC, 3));
+    Fd own = duplicate(bpf_link__fd(link.get()));
     if (!own) {
         return fail_errno("duplicate a descriptor");
     }
@@ -182,22 +200,35 @@ bool CudaPrograms::has_counted() const {
     return loaded_->skeleton->bss->has_counted;
 }
 
-int CudaPrograms::process_filter() const {
-    return bpf_map__fd(loaded_->skeleton->maps.cuda_filter);
+Result<GpuProcessMaps> CudaPrograms::gpu_process_maps() const {
+    const auto &maps = loaded_->skeleton->maps;
+    MapCopies copies;
+    GpuProcessMaps shared{.processes = copies.of(maps.cuda_procs),
+                          .filter = copies.of(maps.cuda_filter)};
+    return copies.all(std::move(shared));
 }
 
-FollowMaps CudaPrograms::follow_maps() const {
+Result<FollowMaps> CudaPrograms::follow_maps() const {
     const auto &maps = loaded_->skeleton->maps;
-    return {bpf_map__fd(maps.follow_procs), bpf_map__fd(maps.follow_filter),
-            bpf_map__fd(maps.follow_events), bpf_map__fd(maps.follow_counts),
-            bpf_map__fd(maps.follow_refused)};
+    MapCopies copies;
+    FollowMaps shared{.processes = copies.of(maps.follow_procs),
+                      .filter = copies.of(maps.follow_filter),
+                      .events = copies.of(maps.follow_events),
+                      .counts = copies.of(maps.follow_counts),
+                      .refused = copies.of(maps.follow_refused)};
+    return copies.all(std::move(shared));
 }
 
-TimeMaps CudaPrograms::time_maps() const {
+Result<TimeMaps> CudaPrograms::time_maps() const {
     const auto &maps = loaded_->skeleton->maps;
-    return {bpf_map__fd(maps.cuda_threads),    bpf_map__fd(maps.cuda_times),
-            bpf_map__fd(maps.cuda_times_past), bpf_map__fd(maps.cuda_gaps),
-            bpf_map__fd(maps.cuda_file_waits), bpf_map__fd(maps.cuda_dev_times)};
+    MapCopies copies;
+    TimeMaps shared{.threads = copies.of(maps.cuda_threads),
+                    .times = copies.of(maps.cuda_times),
+                    .past = copies.of(maps.cuda_times_past),
+                    .gaps = copies.of(maps.cuda_gaps),
+                    .file_waits = copies.of(maps.cuda_file_waits),
+                    .devices = copies.of(maps.cuda_dev_times)};
+    return copies.all(std::move(shared));
 }
 
 CudaTables::Maps CudaPrograms::tables() const {

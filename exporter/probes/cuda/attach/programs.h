@@ -23,8 +23,7 @@
 #include "exporter/probes/cuda/memory/kernel_tables.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/cuda/trace/tracing.h"
-#include "exporter/probes/frame/processes/followed_processes.h"
-#include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/processes/cuda_shared.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {
@@ -106,17 +105,18 @@ public:
     // The task storage with the open calls of threads.
     [[nodiscard]] int threads_map() const;
     [[nodiscard]] CudaTables::Maps tables() const;
-    [[nodiscard]] int process_filter() const;
     // By process, since when all its launches are seen or counted: struct cuda_sight.
     [[nodiscard]] int sights_map() const;
     // By process, when the ends of launches were detached from: struct cuda_detached.
     [[nodiscard]] int detaches_map() const;
     // By process, the code of runtimes whose launches have no probe.
     [[nodiscard]] int runtimes_map() const;
+    // Copies of descriptors, for other probes (CudaShared).
+    [[nodiscard]] Result<GpuProcessMaps> gpu_process_maps() const;
     // If the configuration says `follow`.
-    [[nodiscard]] FollowMaps follow_maps() const;
+    [[nodiscard]] Result<FollowMaps> follow_maps() const;
     // If the configuration says `keep_times`.
-    [[nodiscard]] TimeMaps time_maps() const;
+    [[nodiscard]] Result<TimeMaps> time_maps() const;
     [[nodiscard]] ebpf::Runs runs() const;
     // Null without pins.
     [[nodiscard]] CudaPins *pins() const;

@@ -2,7 +2,6 @@
 
 #include <bpf/bpf.h>
 
-#include <fcntl.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -54,7 +53,7 @@ CudaPrograms::Places take_launches(CudaPrograms::Places &places) {
 
 tl::expected<AttachedLibraries::Functions, CudaPrograms::Failure> LaunchProbes::attach(
     const discovery::Library &library, CudaPrograms::Places places) {
-    File file{.fd = Fd(::fcntl(library.file.get(), F_DUPFD_CLOEXEC, 3)),
+    File file{.fd = duplicate(library.file.get()),
               .places = std::move(places),
               .is_driver = is_cuda_driver(library.name),
               .ends = {},

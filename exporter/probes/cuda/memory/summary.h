@@ -11,7 +11,7 @@
 #include "exporter/probes/frame/allocations/process_allocations.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/process_sample.h"
-#include "exporter/probes/frame/processes/cuda_facts.h"
+#include "exporter/probes/frame/processes/cuda_shared.h"
 
 namespace gpusnoop::probes {
 

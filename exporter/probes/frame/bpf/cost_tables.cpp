@@ -1,7 +1,6 @@
 #include "exporter/probes/frame/bpf/cost_tables.h"
 
 #include <bpf/bpf.h>
-#include <fcntl.h>
 
 #include <cstring>
 #include <utility>
@@ -19,7 +18,7 @@ Result<> CostTables::add(int table) {
     if (info.value_size < sizeof(process_entry)) {
         return fail("a table of processes has other values");
     }
-    Fd map(::fcntl(table, F_DUPFD_CLOEXEC, 3));
+    Fd map = duplicate(table);
     if (!map) {
         return fail_errno("duplicate a descriptor");
     }

@@ -18,7 +18,6 @@
 #include "exporter/ebpf/maps/ring.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/ebpf/skeleton.h"
-#include "exporter/probes/frame/processes/target_processes.h"
 #include "exporter/processes/proc.h"
 #include "exporter/system/machine.h"
 #include "follow.skel.h"
@@ -40,13 +39,13 @@ nanoseconds to_time(std::uint64_t ns) {
 }
 
 Result<> use_maps(follow_bpf &skeleton, const FollowMaps &maps) {
-    const std::pair<bpf_map *, int> all[] = {{skeleton.maps.follow_procs, maps.processes},
-                                             {skeleton.maps.follow_filter, maps.filter},
-                                             {skeleton.maps.follow_events, maps.events},
-                                             {skeleton.maps.follow_counts, maps.counts},
-                                             {skeleton.maps.follow_refused, maps.refused}};
+    const std::pair<bpf_map *, const Fd &> all[] = {{skeleton.maps.follow_procs, maps.processes},
+                                                    {skeleton.maps.follow_filter, maps.filter},
+                                                    {skeleton.maps.follow_events, maps.events},
+                                                    {skeleton.maps.follow_counts, maps.counts},
+                                                    {skeleton.maps.follow_refused, maps.refused}};
     for (const auto &[map, fd] : all) {
-        if (const int error = fd < 0 ? 0 : bpf_map__reuse_fd(map, fd); error != 0) {
+        if (const int error = fd ? bpf_map__reuse_fd(map, fd.get()) : 0; error != 0) {
             return fail_errno("share the table of followed processes", -error);
         }
     }
@@ -76,8 +75,9 @@ FollowedProcesses::FollowedProcesses(std::unique_ptr<Loaded> loaded, const Setti
       targets_(targets) {}
 FollowedProcesses::~FollowedProcesses() = default;
 
-Result<std::unique_ptr<FollowedProcesses>> FollowedProcesses::start(
-    const Settings &settings, const TargetProcesses &targets) {
+Result<std::unique_ptr<FollowedProcesses>> FollowedProcesses::start(const Settings &settings,
+                                                                    const TargetProcesses &targets,
+                                                                    const FollowMaps &of_cuda) {
     const auto cpus = ebpf::possible_cpus();
     if (!cpus) {
         return tl::unexpected(cpus.error());
@@ -92,7 +92,7 @@ Result<std::unique_ptr<FollowedProcesses>> FollowedProcesses::start(
     skeleton.rodata->follow_descendants = settings.descendants;
     skeleton.rodata->exporter_tgid =
         settings.except != 0 ? settings.except : static_cast<std::uint32_t>(::getpid());
-    if (auto used = use_maps(skeleton, settings.of_cuda); !used) {
+    if (auto used = use_maps(skeleton, of_cuda); !used) {
         return tl::unexpected(used.error());
     }
     if (auto shared = targets.share_maps_with(skeleton); !shared) {

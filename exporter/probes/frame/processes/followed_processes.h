@@ -16,8 +16,10 @@
 
 #include "bpf/lib/processes/followed.h"
 #include "exporter/base/result.h"
+#include "exporter/probes/frame/processes/cuda_shared.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/processes/process_table.h"
+#include "exporter/probes/frame/processes/target_processes.h"
 
 struct bpf_map;
 
@@ -29,21 +31,10 @@ inline constexpr std::array<std::string_view, FOLLOWED_ROLES> followed_role_name
 // The same of reasons as in bpf/lib/processes/followed.h.
 [[nodiscard]] std::string_view role_name(std::uint32_t reasons);
 
-// The maps of bpf/lib/processes/follow.bpf.h; -1: not made.
-struct FollowMaps {
-    int processes = -1;
-    int filter = -1;
-    int events = -1;
-    int counts = -1;
-    int refused = -1;
-};
-
-class TargetProcesses;
-
 // How long an ended process is known: records of other rings may come later than its end.
 inline constexpr std::chrono::seconds kept_after_end{10};
 
-// Loaded and attached when the first probe asks for it (TargetProcesses::follow()). All but lost()
+// Loaded and attached when the first probe asks for it (TracedProcesses::follow()). All but lost()
 // and share_maps_with() are for the aggregating thread.
 class FollowedProcesses {
 public:
@@ -52,11 +43,12 @@ public:
         std::uint32_t except = 0;   // as in struct Following
         bool looks_always = false;  // each second, if nobody says whether there are new ones
         std::chrono::nanoseconds rescan_interval{};
-        FollowMaps of_cuda;  // where the programs of `cuda` enter processes
     };
-    // Processes that run already are followed when this returns.
+    // Processes that run already are followed when this returns. The programs of `cuda` enter
+    // processes into the maps `of_cuda`, if it shares them.
     static Result<std::unique_ptr<FollowedProcesses>> start(const Settings &settings,
-                                                            const TargetProcesses &targets);
+                                                            const TargetProcesses &targets,
+                                                            const FollowMaps &of_cuda);
     ~FollowedProcesses();
     FollowedProcesses(const FollowedProcesses &) = delete;
     FollowedProcesses &operator=(const FollowedProcesses &) = delete;

@@ -28,11 +28,10 @@ probes::TargetsConfig targets_of(const Options &options, const probes::TargetsCo
 // Null if no probe knows GPU processes.
 std::unique_ptr<probes::Probe> make_gpu_processes(const config::Config &config,
                                                   const ebpf::Features &features,
-                                                  const probes::TargetProcessesPtr &targets) {
+                                                  const probes::TracedProcessesPtr &traced) {
     for (const probes::ProbeKind *const kind : probes::all_probes()) {
         if (kind->make_gpu_processes != nullptr) {
-            return kind->make_gpu_processes(config, features,
-                                            {.targets = targets, .sinks = nullptr});
+            return kind->make_gpu_processes(config, features, {.traced = traced, .sinks = nullptr});
         }
     }
     return nullptr;
@@ -46,10 +45,10 @@ Result<std::unique_ptr<probes::Probe>> TargetTracer::make_probe() {
         needs_cuda() ? probes::TargetsConfig()
                      : targets_of(setup().options, config.of<probes::TargetsConfig>());
     chosen.gpu_processes = chosen.gpu_processes || adds_gpu_processes();
-    const auto targets = std::make_shared<probes::TargetProcesses>(
+    const auto traced = std::make_shared<probes::TracedProcesses>(
         chosen, config.discovery.rescan_interval, following());
     if (chosen.gpu_processes && !chosen.all_processes) {
-        gpu_processes_ = make_gpu_processes(config, setup().features, targets);
+        gpu_processes_ = make_gpu_processes(config, setup().features, traced);
     }
     if (!gpu_processes_ && !chosen.all_processes && chosen.pids.empty() && chosen.parents.empty() &&
         chosen.comms.empty() && chosen.containers.empty()) {
@@ -60,7 +59,7 @@ Result<std::unique_ptr<probes::Probe>> TargetTracer::make_probe() {
             return tl::unexpected(found.error());
         }
     }
-    return make_probe_of(targets);
+    return make_probe_of(traced);
 }
 
 Result<> TargetTracer::find_gpu_processes() {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "exporter/discovery/discovery.h"
-#include "exporter/probes/frame/processes/target_processes.h"
+#include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/frame/trace/event_tracer.h"
 
 namespace gpusnoop::trace {
@@ -17,7 +17,7 @@ protected:
     explicit TargetTracer(const Setup &setup) : EventTracer(setup) {}
 
     virtual std::unique_ptr<probes::Probe> make_probe_of(
-        const probes::TargetProcessesPtr &targets) = 0;
+        const probes::TracedProcessesPtr &traced) = 0;
     // Of a host probe.
     [[nodiscard]] virtual probes::Following following() const { return {}; }
     // Whether GPU processes are targets, too, where the options name others.

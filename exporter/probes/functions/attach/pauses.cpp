@@ -1,5 +1,4 @@
 // The part of AttachedFiles for functions that are paused because they cost a process too much.
-#include <fcntl.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,14 +16,14 @@ using std::chrono::nanoseconds;
 AttachedFiles::File &AttachedFiles::file_of(const discovery::Library &library) {
     File &file = files_[library.id];
     if (!file.fd) {
-        file.fd = Fd(::fcntl(library.file.get(), F_DUPFD_CLOEXEC, 3));
+        file.fd = duplicate(library.file.get());
         file.name = library.name;
     }
     return file;
 }
 
 Result<discovery::Library> AttachedFiles::library_of(const FileId &id, const File &file) {
-    Fd fd(::fcntl(file.fd.get(), F_DUPFD_CLOEXEC, 3));
+    Fd fd = duplicate(file.fd.get());
     if (!fd) {
         return fail_errno("duplicate a descriptor");
     }

@@ -1,4 +1,4 @@
-#include "exporter/probes/frame/processes/comm_pattern.h"
+#include "exporter/probes/frame/processes/target_table.h"
 
 #include <fnmatch.h>
 
