@@ -203,6 +203,55 @@ void keep_only(int descriptor) {
     (void)::syscall(SYS_close_range, static_cast<unsigned>(descriptor + 1), ~0U, 0U);
 }
 
+// Does what the question asks, which sets shared.error, and returns the descriptor to send with the
+// answer, or -1. `copy` is one that is to be closed then.
+int work(std::uint32_t what, int given, Open &open, Shared &shared, int &copy) {
+    int sent = -1;
+    switch (what) {
+        case open_job:
+        case open_again_job:
+            close_all(open);
+            open.path = what == open_job ? open_path(shared, 0) : given;
+            shared.error = open.path < 0 ? errno : open_file(open, shared);
+            if (shared.error != 0) {
+                close_all(open);
+            }
+            sent = open.path;
+            break;
+        case take_job:
+            shared.error = open.file < 0 ? EBADF : 0;
+            sent = open.file;
+            break;
+        case copy_job:
+            shared.error = make_copy(open, shared, copy);
+            sent = copy;
+            break;
+        case close_job:
+            close_all(open);
+            break;
+        case read_memory_job:
+            shared.error = read_memory(shared);
+            break;
+        case read_on_job:
+            shared.error = read_on(given, open, shared);
+            break;
+        case read_link_job:
+            shared.error = read_link(shared);
+            break;
+        case find_job:
+            shared.error = find(shared);
+            break;
+        case open_proc_job:
+            close_all(open);
+            shared.error = open_proc(open, shared);
+            break;
+        default:
+            shared.error = ENOSYS;
+            break;
+    }
+    return shared.error == 0 ? sent : -1;
+}
+
 [[noreturn]] void run(int socket, Shared &shared) {
     keep_only(socket);
     answer(socket, -1);  // ForeignReader::start() waits for it
@@ -215,50 +264,7 @@ void keep_only(int descriptor) {
         shared.error = 0;
         shared.number = 0;
         int copy = -1;
-        int sent = -1;
-        switch (what) {
-            case open_job:
-            case open_again_job:
-                close_all(open);
-                open.path = what == open_job ? open_path(shared, 0) : given;
-                shared.error = open.path < 0 ? errno : open_file(open, shared);
-                if (shared.error != 0) {
-                    close_all(open);
-                }
-                sent = open.path;
-                break;
-            case take_job:
-                shared.error = open.file < 0 ? EBADF : 0;
-                sent = open.file;
-                break;
-            case copy_job:
-                shared.error = make_copy(open, shared, copy);
-                sent = copy;
-                break;
-            case close_job:
-                close_all(open);
-                break;
-            case read_memory_job:
-                shared.error = read_memory(shared);
-                break;
-            case read_on_job:
-                shared.error = read_on(given, open, shared);
-                break;
-            case read_link_job:
-                shared.error = read_link(shared);
-                break;
-            case find_job:
-                shared.error = find(shared);
-                break;
-            case open_proc_job:
-                close_all(open);
-                shared.error = open_proc(open, shared);
-                break;
-            default:
-                shared.error = ENOSYS;
-                break;
-        }
-        sent = shared.error == 0 ? sent : -1;
+        const int sent = work(what, given, open, shared, copy);
         shared.has_file = sent >= 0;
         shared.took_ns = now() - began;
         shared.ran_ns = now(CLOCK_PROCESS_CPUTIME_ID) - ran_before;

@@ -78,6 +78,29 @@ std::string build_id_in(std::span<const std::byte> notes, std::uint64_t alignmen
     return {};
 }
 
+// The symbol table that a section of one has, with its string table. `count` sections are at
+// `sections`.
+Result<SymbolTable> read_symbol_table(ElfReader &reader, std::uint64_t sections,
+                                      std::uint64_t count, const Elf64_Shdr &section) {
+    if (section.sh_entsize != sizeof(Elf64_Sym)) {
+        return fail("its symbols have an unknown size");
+    }
+    if (section.sh_link >= count) {
+        return fail("its symbol table has no string table");
+    }
+    const auto strings =
+        reader.read_one<Elf64_Shdr>(sections + std::uint64_t{section.sh_link} * sizeof(Elf64_Shdr));
+    if (!strings) {
+        return tl::unexpected(strings.error());
+    }
+    if (strings->sh_type != SHT_STRTAB) {
+        return fail("its symbol table has no string table");
+    }
+    return checked({section.sh_offset, section.sh_size / sizeof(Elf64_Sym), strings->sh_offset,
+                    strings->sh_size},
+                   reader);
+}
+
 }  // namespace
 
 Result<ElfFile> ElfFile::open(int fd, const ElfLimits &limits) {
@@ -170,32 +193,13 @@ Result<> ElfFile::read_sections(ElfReader &reader, const Elf64_Ehdr &header) {
         return fail_in("section headers", done.error());
     }
 
-    const auto load = [&](const Elf64_Shdr &section) -> Result<SymbolTable> {
-        if (section.sh_entsize != sizeof(Elf64_Sym)) {
-            return fail("its symbols have an unknown size");
-        }
-        if (section.sh_link >= count) {
-            return fail("its symbol table has no string table");
-        }
-        const auto strings = reader.read_one<Elf64_Shdr>(
-            header.e_shoff + std::uint64_t{section.sh_link} * sizeof(Elf64_Shdr));
-        if (!strings) {
-            return tl::unexpected(strings.error());
-        }
-        if (strings->sh_type != SHT_STRTAB) {
-            return fail("its symbol table has no string table");
-        }
-        return checked({section.sh_offset, section.sh_size / sizeof(Elf64_Sym), strings->sh_offset,
-                        strings->sh_size},
-                       reader);
-    };
     Result<> problem;
     for (const auto &[section, table] :
          {std::pair(&symtab, &symtab_), std::pair(&dynsym, &dynsym_)}) {
         if (!section->has_value()) {
             continue;
         }
-        if (auto loaded = load(**section)) {
+        if (auto loaded = read_symbol_table(reader, header.e_shoff, count, **section)) {
             *table = *loaded;
         } else {
             problem = tl::unexpected(loaded.error());

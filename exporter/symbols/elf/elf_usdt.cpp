@@ -97,6 +97,29 @@ std::optional<std::uint64_t> semaphore_offset(const std::optional<Elf64_Shdr> &s
                                                                                 : std::nullopt;
 }
 
+// The notes in their section. `probes` are looked for in each.
+Result<std::string> read_notes(ElfReader &reader, const Elf64_Shdr &section,
+                               std::uint64_t file_size, std::size_t probes) {
+    if (section.sh_type != SHT_NOTE ||
+        !lies_inside(section.sh_offset, section.sh_size, file_size)) {
+        return fail("its notes of USDT probes lie outside the file");
+    }
+    if (section.sh_size > ElfFile::max_usdt_bytes) {
+        return fail("its notes of USDT probes have more than " +
+                        std::to_string(ElfFile::max_usdt_bytes) + " bytes",
+                    EFBIG);
+    }
+    std::string notes(static_cast<std::size_t>(section.sh_size), '\0');
+    if (auto done = reader.read(section.sh_offset, std::as_writable_bytes(std::span(notes)));
+        !done) {
+        return tl::unexpected(done.error());
+    }
+    if (auto done = reader.work(section.sh_size * probes); !done) {
+        return tl::unexpected(done.error());
+    }
+    return notes;
+}
+
 }  // namespace
 
 Result<std::vector<UsdtProbe>> ElfFile::find_usdt_probes(std::span<const UsdtName> names) const {
@@ -109,22 +132,9 @@ Result<std::vector<UsdtProbe>> ElfFile::find_usdt_probes(std::span<const UsdtNam
     if (!section || names.empty()) {
         return found;
     }
-    if (section->sh_type != SHT_NOTE ||
-        !lies_inside(section->sh_offset, section->sh_size, file_size_)) {
-        return fail("its notes of USDT probes lie outside the file");
-    }
-    if (section->sh_size > max_usdt_bytes) {
-        return fail(
-            "its notes of USDT probes have more than " + std::to_string(max_usdt_bytes) + " bytes",
-            EFBIG);
-    }
-    std::string notes(static_cast<std::size_t>(section->sh_size), '\0');
-    if (auto done = reader.read(section->sh_offset, std::as_writable_bytes(std::span(notes)));
-        !done) {
-        return tl::unexpected(done.error());
-    }
-    if (auto done = reader.work(section->sh_size * names.size()); !done) {
-        return tl::unexpected(done.error());
+    const auto notes = read_notes(reader, *section, file_size_, names.size());
+    if (!notes) {
+        return tl::unexpected(notes.error());
     }
     const auto base = find_section(reader, section_of_base);
     const auto semaphores = find_section(reader, section_of_semaphores);
@@ -150,7 +160,7 @@ Result<std::vector<UsdtProbe>> ElfFile::find_usdt_probes(std::span<const UsdtNam
         }
     };
     const bool is_whole =
-        for_each_note(notes, [&](const UsdtAddresses &noted, auto provider, auto probe) {
+        for_each_note(*notes, [&](const UsdtAddresses &noted, auto provider, auto probe) {
             for (std::size_t i = 0; i < names.size(); ++i) {
                 if (names[i].provider == provider && names[i].probe == probe &&
                     ++places <= max_usdt_places) {
