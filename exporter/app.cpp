@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <mutex>
-#include <numeric>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,20 +12,14 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/unsupported.h"
-#include "exporter/base/version.h"
 #include "exporter/ebpf/handover.h"
 #include "exporter/ebpf/kernel_types.h"
-#include "exporter/ebpf/libbpf.h"
-#include "exporter/metrics/page.h"
-#include "exporter/metrics/process.h"
-#include "exporter/metrics/self.h"
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/libraries/start_discovery.h"
 #include "exporter/probes/frame/privileges.h"
 #include "exporter/probes/frame/processes/target_settings.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/profile/settings.h"
-#include "exporter/status/assets.h"
 #include "exporter/status/past.h"
 #include "exporter/system/foreign_reader.h"
 #include "exporter/system/machine.h"
@@ -69,8 +61,14 @@ App::~App() {
 
 App::App(config::Config config, std::function<Result<config::Config>()> read_config)
     : config_(std::move(config)),
-      read_config_(std::move(read_config)),
-      reloads_([this] { return read_and_apply(); }) {}
+      reloads_({.begin = [this] { begin_reload(); },
+                .read = std::move(read_config),
+                .apply = [this](const auto &changed) { apply(changed); },
+                .end =
+                    [this](const auto &read) {
+                        manager_.tell("READY=1\n" + status_line() +
+                                      (read ? "" : "; the last reload failed"));
+                    }}) {}
 
 Result<std::unique_ptr<App>> App::start(config::Config config,
                                         std::function<Result<config::Config>()> read_config) {
@@ -86,14 +84,8 @@ Result<std::unique_ptr<App>> App::start(config::Config config,
         return tl::unexpected(with_hint(started.error()));
     }
     app->look_for_libraries();
-    app->tell_manager("READY=1\n" + app->status_line());
+    app->manager_.tell("READY=1\n" + app->status_line());
     return app;
-}
-
-void App::tell_manager(std::string_view lines) const {
-    if (const auto told = manager_.send(lines); !told) {
-        log::warn("cannot notify systemd", {{"reason", told.error().message}});
-    }
 }
 
 std::vector<probes::Health> App::health() const {
@@ -135,8 +127,8 @@ void App::after_round() {
     if (is_discovery_stuck()) {
         return;  // without notifications, systemd restarts the exporter, if its watchdog is on
     }
-    if (heartbeat_.is_due(std::chrono::steady_clock::now())) {
-        tell_manager("WATCHDOG=1\n" + status_line());
+    if (manager_.is_watchdog_due()) {
+        manager_.tell("WATCHDOG=1\n" + status_line());
     }
 }
 
@@ -153,24 +145,7 @@ bool App::is_discovery_stuck() {
     return is_stuck;
 }
 
-http::Response App::ready_page() const {
-    const discovery::Progress &progress = discovery_->progress();
-    if (!progress.problem().empty()) {
-        return http::text_response(503, "Not ready: " + progress.problem() + ".\n");
-    }
-    if (progress.is_stuck()) {
-        return http::text_response(
-            503, "Not ready: discovery is stuck, so new libraries are not found.\n");
-    }
-    if (!progress.is_ready()) {
-        return http::text_response(
-            503, "Not ready: the first scan of all processes has not finished.\n");
-    }
-    return http::text_response(200, "Ready.\n");
-}
-
-Result<> App::start_probes() {
-    const ebpf::SharedKernelTypes types;
+Result<> App::prepare() {
     if (const auto enough = allow_many_files(); !enough) {
         return enough;
     }
@@ -187,34 +162,40 @@ Result<> App::start_probes() {
     if (const auto dropped = drop_privileges(config_, features_); !dropped) {
         return dropped;
     }
-    if (const auto prepared = ForeignReader::prepare(); !prepared) {
-        return prepared;
-    }
-    sinks_ = std::make_shared<sinks::Sinks>(config_.of<sinks::SinkConfigs>());
+    return ForeignReader::prepare();
+}
+
+Result<> App::start_sinks() {
+    const auto &settings = config_.of<sinks::SinkConfigs>();
+    sinks_ = std::make_shared<sinks::Sinks>(settings);
     if (auto started = sinks_->start(); !started) {
         return started;
     }
-    if (sinks::want(config_.of<sinks::SinkConfigs>(), sinks::Events::launch_gaps) &&
+    if (sinks::want(settings, sinks::Events::launch_gaps) &&
         !config_.of<probes::HostTimeConfig>().enabled) {
         log::warn("no launch gaps are sent to sinks: they need host.time.enabled");
     }
+    return {};
+}
+
+Result<> App::start_probes() {
+    const ebpf::SharedKernelTypes types;
+    if (auto prepared = prepare(); !prepared) {
+        return prepared;
+    }
+    if (auto started = start_sinks(); !started) {
+        return started;
+    }
     const auto traced = probes::make_traced_processes(config_);
     probes_ = probes::make_probes(config_, features_, {.traced = traced, .sinks = sinks_});
-    std::vector<probes::Probe *> all;
-    std::vector<discovery::Attacher *> attachers;
     const auto results = probes::start_probes(probes_);
     for (std::size_t i = 0; i < probes_.size(); i++) {
-        const auto &probe = probes_[i];
         if (const auto &started = results[i]; !started) {
             const bool has_failed = !is_unsupported(started.error());
-            log::write(
-                has_failed ? log::Level::error : log::Level::info,
-                has_failed ? "a probe is down" : "a probe is not supported on this node",
-                {{"probe", probe->health().name}, {"reason", with_hint(started.error()).message}});
-        }
-        all.push_back(probe.get());
-        if (discovery::Attacher *attacher = probe->attacher()) {
-            attachers.push_back(attacher);
+            log::write(has_failed ? log::Level::error : log::Level::info,
+                       has_failed ? "a probe is down" : "a probe is not supported on this node",
+                       {{"probe", probes_[i]->health().name},
+                        {"reason", with_hint(started.error()).message}});
         }
     }
     calibration_.emplace(probes::attach_modes_in_use(config_, features_),
@@ -224,6 +205,23 @@ Result<> App::start_probes() {
                                  probe->set_costs(costs);
                              }
                          });
+    if (auto opened = open_discovery(); !opened) {
+        return opened;
+    }
+    if (auto opened = open_profiles(traced); !opened) {
+        return opened;
+    }
+    start_pipeline();
+    return {};
+}
+
+Result<> App::open_discovery() {
+    std::vector<discovery::Attacher *> attachers;
+    for (const auto &probe : probes_) {
+        if (discovery::Attacher *attacher = probe->attacher()) {
+            attachers.push_back(attacher);
+        }
+    }
     auto settings = probes::discovery_settings(config_);
     settings.on_use = [this] {
         const std::lock_guard lock(pipeline_mutex_);
@@ -236,20 +234,32 @@ Result<> App::start_probes() {
         return tl::unexpected(discovery.error());
     }
     discovery_ = std::move(*discovery);
-    if (config_.of<probes::ProfileConfig>().enabled) {
-        auto profiles = probes::ProfileService::make(config_, traced);
-        if (!profiles) {
-            return tl::unexpected(profiles.error());
-        }
-        profiles_ = std::move(*profiles);
+    return {};
+}
+
+Result<> App::open_profiles(const probes::TracedProcessesPtr &traced) {
+    if (!config_.of<probes::ProfileConfig>().enabled) {
+        return {};
+    }
+    auto profiles = probes::ProfileService::make(config_, traced);
+    if (!profiles) {
+        return tl::unexpected(profiles.error());
+    }
+    profiles_ = std::move(*profiles);
+    return {};
+}
+
+void App::start_pipeline() {
+    std::vector<probes::Probe *> all;
+    for (const auto &probe : probes_) {
+        all.push_back(probe.get());
     }
     // Without a process that uses a traced library, and none to follow, there is little to drain.
-    const auto &targets_of = config_.of<probes::TargetsConfig>();
-    const bool follows_others = targets_of.all_processes || probes::names_any(targets_of);
+    const auto &targets = config_.of<probes::TargetsConfig>();
+    const bool follows_others = targets.all_processes || probes::names_any(targets);
     pipeline_ = std::make_unique<probes::Pipeline>(
         std::move(all), probes::drain_interval(config_), [this] { after_round(); },
         [this, follows_others] { return !follows_others && !discovery_->progress().is_in_use(); });
-    return {};
 }
 
 void App::look_for_libraries() {
@@ -274,117 +284,6 @@ Result<> App::start_server(std::unique_ptr<http::Access> access) {
     }
     server_ = std::move(*server);
     return {};
-}
-
-// Each handler here occupies a worker of the server: all policies together leave workers free.
-std::vector<http::Route> App::routes() {
-    const auto format = [](const http::Request &request) {
-        return metrics::negotiate(request.accept);
-    };
-    // Simultaneous requests for a health check share one response: a flood of them must not cause a
-    // kubelet's check to be refused.
-    const http::Policy shared{.share = [](const auto &) { return std::string(); }};
-    std::vector<std::string> api_paths;
-    for (const std::string_view name : probes::api_page_names()) {
-        api_paths.push_back("/api/v1/" + std::string(name));
-    }
-    return {
-        {.paths = {"/"}, .handler = [this](const auto &request) { return status_page(request); }},
-        {.paths = {std::string(status::stylesheet().path), std::string(status::script().path)},
-         .handler = [](const auto &request) { return status::StatusPage::asset(request); },
-         .policy = {.share = [](const auto &request) { return request.path; }}},
-        // A storm of scrapes makes one page of each format.
-        {.paths = {config_.web.telemetry_path},
-         .handler = [this, format](const auto &request) { return metrics_page(format(request)); },
-         .policy = {.share =
-                        [format](const auto &request) {
-                            return std::string(metrics::content_type(format(request)));
-                        }}},
-        // A page holds a copy of a probe's data: one at a time.
-        {.paths = std::move(api_paths),
-         .handler = [this](const auto &request) { return api_page(request); },
-         .is_private = !config_.web.has_api},
-        // No worker waits for a profile, and one is taken at a time.
-        {.paths = {"/api/v1/profile"},
-         .begin = [this](const auto &request,
-                         const auto &client) { begin_profile(request, client); }},
-        // One reload runs. Requests that wait cause one more reading of the file, so that no change
-        // is missed.
-        {.paths = {"/-/reload"},
-         .handler = [this](const auto &) { return reload_page(); },
-         .policy = {.max_running = 2, .max_waiting = 1},
-         .is_action = true},
-        {.paths = {"/-/release"},
-         .handler = [this](const auto &request) { return release_page(request); },
-         .policy = {.max_waiting = 4},
-         .is_action = true},
-        {.paths = {"/-/give-back"},
-         .handler = [this](const auto &request) { return give_back_page(request); },
-         .policy = {.max_waiting = 4},
-         .is_action = true},
-        {.paths = {"/-/healthy"},
-         .handler = [](const auto &) { return http::text_response(200, "Healthy.\n"); },
-         .policy = shared,
-         .is_open = true},
-        {.paths = {"/-/ready"},
-         .handler = [this](const auto &) { return ready_page(); },
-         .policy = shared,
-         .is_open = true}};
-}
-
-http::Response App::metrics_page(metrics::Format format) {
-    auto text = render(format);
-    if (!text) {
-        return http::text_response(503, text.error().message + "\n");
-    }
-    http::Response response;
-    response.content_type = metrics::content_type(format);
-    response.vary = "Accept";
-    response.body = std::make_shared<const std::string>(*std::move(text));
-    return response;
-}
-
-Result<std::string> App::render(metrics::Format format) {
-    const auto snapshot = pipeline_->snapshot();
-    if (!snapshot) {
-        return tl::unexpected(snapshot.error());
-    }
-    std::vector<prometheus::MetricFamily> families;
-    const auto append = [&](std::vector<prometheus::MetricFamily> more) {
-        families.insert(families.end(), std::make_move_iterator(more.begin()),
-                        std::make_move_iterator(more.end()));
-    };
-    const auto healths = health();
-    append(metrics::probe_families(healths));
-    append(metrics::sink_families(sinks_->status(std::accumulate(
-        healths.begin(), healths.end(), std::uint64_t{0},
-        [](std::uint64_t sum, const probes::Health &probe) { return sum + probe.entries_lost; }))));
-    append(metrics::series_families(snapshot->families, snapshot->folded));
-    families.push_back(metrics::log_family(log::lines_lost()));
-    const discovery::Progress &progress = discovery_->progress();
-    append(metrics::discovery_families(
-        {std::chrono::duration<double>(progress.since_last_round()).count(), progress.slow_files(),
-         progress.unreadable_processes(), progress.released_processes()}));
-    ebpf::Features features = features_;
-    if (const auto measured = calibration_->measured()) {
-        features.list.push_back(measured->feature);
-        families.push_back(metrics::cost_family(measured->costs));
-    }
-    families.push_back(metrics::feature_family(features));
-    append(metrics::reload_families(last_reload_.last()));
-    families.push_back(metrics::build_info(ebpf::libbpf_version()));
-    append(metrics::process_families(metrics::read_own_process()));
-    return metrics::write_page(format, snapshot->families, families);
-}
-
-http::Response App::status_page(const http::Request &request) {
-    return status_page_.answer(request, {.config = config_,
-                                         .probes = probes_,
-                                         .health = health(),
-                                         .discovery = *discovery_,
-                                         .pipeline = *pipeline_,
-                                         .last_reload = last_reload_.last(),
-                                         .may_profile = may_profile(request)});
 }
 
 }  // namespace gpusnoop

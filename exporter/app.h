@@ -51,19 +51,19 @@
 #include <string_view>
 #include <vector>
 
+#include "exporter/app_reloads.h"
 #include "exporter/base/result.h"
-#include "exporter/base/single_flight.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/http/pending.h"
 #include "exporter/http/server.h"
-#include "exporter/metrics/reload_record.h"
 #include "exporter/metrics/text.h"
 #include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/pipeline.h"
 #include "exporter/probes/frame/probe.h"
+#include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/profile/service.h"
 #include "exporter/sinks/sinks.h"
 #include "exporter/status/status_page.h"
@@ -88,7 +88,7 @@ public:
 
     // Notifies the service manager that the program will end, which it does when the App is
     // destroyed.
-    void announce_end() const { tell_manager("STOPPING=1\nSTATUS=stopping"); }
+    void announce_end() const { manager_.tell("STOPPING=1\nSTATUS=stopping"); }
 
     // Before announce_end(): another exporter will take over at once, as in a restart.
     void leave_to_successor() const {
@@ -102,16 +102,20 @@ public:
 private:
     App(config::Config config, std::function<Result<config::Config>()> read_config);
 
+    // What probes need, such as privileges: features_ are known then.
+    Result<> prepare();
+    Result<> start_sinks();
     Result<> start_probes();
+    [[nodiscard]] Result<> open_discovery();
+    [[nodiscard]] Result<> open_profiles(const probes::TracedProcessesPtr &traced);
+    void start_pipeline();
     Result<> start_server(std::unique_ptr<http::Access> access);
     [[nodiscard]] std::vector<http::Route> routes();
     [[nodiscard]] http::Response metrics_page(metrics::Format format);
     [[nodiscard]] Result<std::string> render(metrics::Format format);
-    Result<> read_and_apply();
-    Result<> read_config_and_apply();
+    void begin_reload() const;
     void apply(const config::Config &config);
     void look_for_libraries();
-    void tell_manager(std::string_view lines) const;
     // Of all probes, and of the profile that is taken all the time.
     [[nodiscard]] std::vector<probes::Health> health() const;
     // Of processes, for their past. For the pipeline's thread.
@@ -130,11 +134,9 @@ private:
     [[nodiscard]] bool may_profile(const http::Request &request) const;
     void begin_profile(const http::Request &request, const http::Pending &client);
 
-    const config::Config config_;  // from the start
-    std::function<Result<config::Config>()> read_config_;
+    const config::Config config_;       // from the start
     bool discovery_was_stuck_ = false;  // for the pipeline's thread
-    const Notifier manager_ = Notifier::from_environment();
-    Heartbeat heartbeat_{watchdog_timeout()};  // for the pipeline's thread
+    ServiceManager manager_;            // its watchdog is for the pipeline's thread
     ebpf::Features features_;
     std::shared_ptr<sinks::Sinks> sinks_;
     std::vector<std::unique_ptr<probes::Probe>> probes_;
@@ -146,8 +148,7 @@ private:
 
     status::StatusPage status_page_;
 
-    SingleFlight reloads_;
-    metrics::ReloadRecord last_reload_;
+    Reloads reloads_;
 
     std::unique_ptr<http::Server> server_;
 };

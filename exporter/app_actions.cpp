@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -108,29 +107,10 @@ std::string counted(std::size_t number, std::string_view one, std::string_view m
 
 }  // namespace
 
-Result<> App::read_and_apply() {
+void App::begin_reload() const {
     const auto now = std::chrono::duration_cast<std::chrono::microseconds>(now_on(CLOCK_MONOTONIC));
-    tell_manager(fmt::format("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reading the configuration",
-                             now.count()));
-    auto done = read_config_and_apply();
-    tell_manager("READY=1\n" + status_line() + (done ? "" : "; the last reload failed"));
-    return done;
-}
-
-Result<> App::read_config_and_apply() {
-    const auto config = read_config_();
-    if (!config) {
-        last_reload_.note(tl::unexpected(config.error()));
-        std::istringstream lines(config.error().message);
-        for (std::string line; std::getline(lines, line);) {
-            log::error("failed to reload config", {{"reason", line}});
-        }
-        return tl::unexpected(config.error());
-    }
-    apply(*config);
-    last_reload_.note({});
-    log::info("configuration reloaded");
-    return {};
+    manager_.tell(fmt::format("RELOADING=1\nMONOTONIC_USEC={}\nSTATUS=reading the configuration",
+                              now.count()));
 }
 
 void App::apply(const config::Config &config) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 
 #include "exporter/base/fd.h"
+#include "exporter/base/log.h"
 
 namespace gpusnoop {
 
@@ -74,6 +75,12 @@ bool Heartbeat::is_due(std::chrono::steady_clock::time_point now) {
     }
     last_ = now;
     return true;
+}
+
+void ServiceManager::tell(std::string_view lines) const {
+    if (const auto told = notifier_.send(lines); !told) {
+        log::warn("cannot notify systemd", {{"reason", told.error().message}});
+    }
 }
 
 }  // namespace gpusnoop

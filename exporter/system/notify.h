@@ -45,4 +45,19 @@ private:
     std::optional<std::chrono::steady_clock::time_point> last_;
 };
 
+// The service manager that started this process, if one did.
+class ServiceManager {
+public:
+    // As Notifier::send(). Logs a failure.
+    void tell(std::string_view lines) const;
+    // Whether its watchdog is to be notified now, once for each time. For one thread.
+    [[nodiscard]] bool is_watchdog_due() {
+        return heartbeat_.is_due(std::chrono::steady_clock::now());
+    }
+
+private:
+    const Notifier notifier_ = Notifier::from_environment();
+    Heartbeat heartbeat_{watchdog_timeout()};
+};
+
 }  // namespace gpusnoop
