@@ -35,6 +35,7 @@ using gpusnoop::printable_lines;
 using gpusnoop::cli::complain;
 using gpusnoop::cli::configure;
 using gpusnoop::cli::Settings;
+namespace cli = gpusnoop::cli;
 namespace log = gpusnoop::log;
 
 int check_config(const Settings &settings) {
@@ -80,7 +81,7 @@ int serve(const Settings &settings) {
     // Returns a page's memory to the kernel after it was sent. Without this, malloc raises the
     // threshold to the size of the first page freed, and returns no smaller block.
     ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
-    const sigset_t signals = gpusnoop::cli::block_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
+    const sigset_t signals = cli::block_signals({SIGINT, SIGTERM, SIGHUP, SIGUSR1});
 
     gpusnoop::warn_of_low_limits();
     const auto app = App::start(*config, [settings] { return configure(settings); });
@@ -111,59 +112,84 @@ int serve(const Settings &settings) {
     return 0;
 }
 
+// The commands, and what was given with them.
+class Commands {
+public:
+    explicit Commands(CLI::App &command)
+        : check_(command.add_subcommand("check-config",
+                                        "Checks the file of --config.file and exits, with status "
+                                        "1 if it is invalid.")),
+          unpin_(command.add_subcommand(
+              "unpin", "Removes the pinned probes of an exporter with cuda.pin, and exits.")),
+          list_(command.add_subcommand(
+              "list-metrics", "Prints the reference of all metrics, in Markdown, and exits.")),
+          trace_(command),
+          profile_(cli::add_profile(command, profile_options_)),
+          top_(cli::add_top(command, top_options_)),
+          why_(cli::add_why(command, why_options_)),
+          doctor_(cli::add_doctor(command, doctor_format_)) {
+        check_->fallthrough();
+        unpin_->fallthrough();
+        command.require_subcommand(0, 1);
+    }
+    // The parser has pointers to its members.
+    Commands(const Commands &) = delete;
+    Commands &operator=(const Commands &) = delete;
+
+    // Runs the one that was parsed, or the exporter; returns the exit code.
+    [[nodiscard]] int run(const Settings &settings) const {
+        if (list_->parsed()) {
+            std::fputs(gpusnoop::metrics::metrics_reference().c_str(), stdout);
+            return 0;
+        }
+        if (unpin_->parsed()) {
+            return unpin(settings);
+        }
+        if (trace_.parsed()) {
+            return trace_.run(settings);
+        }
+        if (profile_->parsed()) {
+            return cli::profile(settings, profile_options_);
+        }
+        if (doctor_->parsed()) {
+            return cli::examine(settings, doctor_format_);
+        }
+        if (top_->parsed()) {
+            return cli::show_top(top_options_);
+        }
+        if (why_->parsed()) {
+            return cli::explain(why_options_);
+        }
+        return check_->parsed() ? check_config(settings) : serve(settings);
+    }
+
+private:
+    gpusnoop::probes::ProfileOptions profile_options_;
+    gpusnoop::top::Options top_options_;
+    gpusnoop::why::Options why_options_;
+    cli::DoctorFormat doctor_format_ = cli::DoctorFormat::text;
+    // In the order of --help.
+    CLI::App *check_;
+    CLI::App *unpin_;
+    const CLI::App *list_;
+    cli::TraceCommand trace_;
+    const CLI::App *profile_;
+    const CLI::App *top_;
+    const CLI::App *why_;
+    const CLI::App *doctor_;
+};
+
 }  // namespace
 
 int main(int argc, char **argv) {
-    namespace cli = gpusnoop::cli;
     CLI::App command("Prometheus exporter for CUDA programs on this node.", "gpusnoop_exporter");
     Settings settings;
     cli::add_settings(command, settings);
     command.set_version_flag("--version", gpusnoop::version_text(gpusnoop::ebpf::libbpf_version()));
-    CLI::App *check =
-        command.add_subcommand("check-config",
-                               "Checks the file of --config.file and exits, with status 1 if it "
-                               "is invalid.");
-    check->fallthrough();
-    CLI::App *unpinning = command.add_subcommand(
-        "unpin", "Removes the pinned probes of an exporter with cuda.pin, and exits.");
-    unpinning->fallthrough();
-    const CLI::App *list = command.add_subcommand(
-        "list-metrics", "Prints the reference of all metrics, in Markdown, and exits.");
-    cli::TraceCommand trace(command);
-    gpusnoop::probes::ProfileOptions profile_options;
-    const CLI::App *profile = cli::add_profile(command, profile_options);
-    gpusnoop::top::Options top_options;
-    const CLI::App *top = cli::add_top(command, top_options);
-    gpusnoop::why::Options why_options;
-    const CLI::App *why = cli::add_why(command, why_options);
-    cli::DoctorFormat doctor_format = cli::DoctorFormat::text;
-    const CLI::App *doctor = cli::add_doctor(command, doctor_format);
-    command.require_subcommand(0, 1);
+    Commands commands(command);
     try {
         command.parse(argc, argv);
-        if (list->parsed()) {
-            std::fputs(gpusnoop::metrics::metrics_reference().c_str(), stdout);
-            return 0;
-        }
-        if (unpinning->parsed()) {
-            return unpin(settings);
-        }
-        if (trace.parsed()) {
-            return trace.run(settings);
-        }
-        if (profile->parsed()) {
-            return cli::profile(settings, profile_options);
-        }
-        if (doctor->parsed()) {
-            return cli::examine(settings, doctor_format);
-        }
-        if (top->parsed()) {
-            return cli::show_top(top_options);
-        }
-        if (why->parsed()) {
-            return cli::explain(why_options);
-        }
-        return check->parsed() ? check_config(settings) : serve(settings);
+        return commands.run(settings);
     } catch (const CLI::Success &wish) {  // --help, --version
         return command.exit(wish);
     } catch (const CLI::ParseError &error) {

@@ -130,6 +130,20 @@ TEST_CASE("without a service manager nothing is sent, and that is no failure") {
     CHECK(Notifier::from_environment().send("READY=1").error().code == ENOENT);
 }
 
+TEST_CASE("the service manager of the environment is told, and its watchdog is notified") {
+    const Manager manager(own_path());
+    const Variable socket("NOTIFY_SOCKET", own_path());
+    ::unsetenv("WATCHDOG_USEC");
+    ServiceManager without_watchdog;
+    without_watchdog.tell("STATUS=serving");
+    CHECK(manager.heard() == "STATUS=serving");
+    CHECK(!without_watchdog.is_watchdog_due());
+    const Variable timeout("WATCHDOG_USEC", "3600000000");
+    ServiceManager with_watchdog;
+    CHECK(with_watchdog.is_watchdog_due());
+    CHECK(!with_watchdog.is_watchdog_due());
+}
+
 TEST_CASE(
     "a socket that is none is a failure, and a manager that does not read is not waited for") {
     CHECK(Notifier("/nowhere/at/all").send("READY=1").error().code == ENOENT);
