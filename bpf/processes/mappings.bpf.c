@@ -13,7 +13,7 @@
 #define VM_EXEC		      0x4
 #define PF_FORKNOEXEC	      0x40
 #define OVERLAYFS_SUPER_MAGIC 0x794c7630
-#define FMODE_BACKING	      0x2000000
+#define FMODE_NOACCOUNT	      0x20000000
 
 /* List only this process; 0: all of them. Kernels before 6.1 always list all. */
 volatile int only_tgid = 0;
@@ -39,7 +39,7 @@ struct {
 	__uint(max_entries, 4096);
 	__type(key, __u32); /* tgid */
 	__type(value, struct listed_thread);
-} mapping_threads SEC(".maps");
+} mapping_chosen SEC(".maps");
 
 /* Not on the program's stack, which is short. */
 static __u32 standing_for;
@@ -79,10 +79,10 @@ static __always_inline bool stands_for_process(struct bpf_iter_meta *meta, struc
 	standing_for = task->tgid;
 	standing.session_id = meta->session_id;
 	standing.tid = task->pid;
-	known = bpf_map_lookup_elem(&mapping_threads, &standing_for);
+	known = bpf_map_lookup_elem(&mapping_chosen, &standing_for);
 	if (known && known->session_id == standing.session_id)
 		return known->tid == standing.tid;
-	bpf_map_update_elem(&mapping_threads, &standing_for, &standing, BPF_ANY);
+	bpf_map_update_elem(&mapping_chosen, &standing_for, &standing, BPF_ANY);
 	return true;
 }
 
@@ -112,11 +112,13 @@ static __always_inline bool has_room(struct bpf_iter_meta *meta, struct task_str
 }
 
 /* On overlayfs, a process opens the overlay's file and maps the one below it, which is another file
- * with another inode. These are the names on the overlay. */
+ * with another inode. These are the names on the overlay. The flag FMODE_BACKING is not the same
+ * bit in all kernels; FMODE_NOACCOUNT is, is set with it, and programs map no other file that has
+ * it. */
 static __always_inline bool is_below_overlay(struct file *file)
 {
 	return bpf_core_field_exists(((struct backing_file *)file)->user_path) &&
-	       file->f_mode & FMODE_BACKING;
+	       file->f_mode & FMODE_NOACCOUNT;
 }
 
 static __always_inline struct dentry *opened_name(struct file *file)
