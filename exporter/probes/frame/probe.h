@@ -1,6 +1,7 @@
 // The interface of every probe to the rest of the program.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -13,17 +14,37 @@
 #include "bpf/lib/wire.h"
 #include "exporter/base/file_id.h"
 #include "exporter/base/result.h"
+#include "exporter/base/unsupported.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/calibration.h"
 #include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/own_counts.h"
-#include "exporter/probes/frame/probe_state.h"
 #include "exporter/probes/frame/process_sample.h"
 #include "exporter/series/family.h"
 
 namespace gpusnoop::probes {
+
+// gpusnoop_probe_state.
+enum class ProbeState : std::uint8_t {
+    up,
+    unsupported,  // the kernel or the node lacks the thing that it looks at
+    failed,       // by an error: a reason to act
+    disabled,     // by the configuration
+};
+
+inline constexpr std::array<std::string_view, 4> probe_state_names = {"up", "unsupported", "failed",
+                                                                      "disabled"};
+
+[[nodiscard]] constexpr std::string_view to_string(ProbeState state) {
+    return probe_state_names.at(static_cast<std::size_t>(state));
+}
+
+// Of a probe that is not up for this reason.
+[[nodiscard]] inline ProbeState state_after(const Error &error) {
+    return is_unsupported(error) ? ProbeState::unsupported : ProbeState::failed;
+}
 
 // A library or a program that a probe is attached to.
 struct AttachedLibrary {

@@ -5,9 +5,9 @@
 #include "exporter/config/reader.h"
 #include "exporter/ebpf/attach/kprobe.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
-#include "exporter/probes/frame/libraries/driver_functions.h"
 #include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/nvlink/aggregator.h"
+#include "exporter/probes/nvlink/driver_functions.h"
 #include "nvlink.skel.h"
 
 namespace gpusnoop::probes {

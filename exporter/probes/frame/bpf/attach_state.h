@@ -10,7 +10,6 @@
 
 #include "exporter/base/result.h"
 #include "exporter/probes/frame/probe.h"
-#include "exporter/probes/frame/probe_state.h"
 
 namespace gpusnoop::probes {
 

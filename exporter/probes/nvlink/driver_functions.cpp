@@ -1,4 +1,4 @@
-#include "exporter/probes/frame/libraries/driver_functions.h"
+#include "exporter/probes/nvlink/driver_functions.h"
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/kallsyms.h"
