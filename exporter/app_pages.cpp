@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
-#include <numeric>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +19,18 @@
 #include "exporter/status/assets.h"
 
 namespace gpusnoop {
+
+namespace {
+
+std::uint64_t entries_lost(std::span<const probes::Health> probes) {
+    std::uint64_t lost = 0;
+    for (const probes::Health &probe : probes) {
+        lost += probe.lost_details ? probe.lost_details->entries : 0;
+    }
+    return lost;
+}
+
+}  // namespace
 
 // Each handler here occupies a worker of the server: all policies together leave workers free.
 std::vector<http::Route> App::routes() {
@@ -100,9 +112,7 @@ Result<std::string> App::render(metrics::Format format) {
     };
     const auto healths = health();
     append(metrics::probe_families(healths));
-    append(metrics::sink_families(sinks_->status(std::accumulate(
-        healths.begin(), healths.end(), std::uint64_t{0},
-        [](std::uint64_t sum, const probes::Health &probe) { return sum + probe.entries_lost; }))));
+    append(metrics::sink_families(sinks_->status(entries_lost(healths))));
     append(metrics::series_families(snapshot->families, snapshot->folded));
     families.push_back(metrics::log_family(log::lines_lost()));
     const discovery::Progress &progress = discovery_->progress();

@@ -61,7 +61,7 @@ probes::Health healthy(std::string probe) {
         .detail = "",
         .libraries = {},
         .attach_failures = {},
-        .slow_details_lost = {},
+        .lost_details = {},
     };
 }
 

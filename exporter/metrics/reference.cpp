@@ -111,8 +111,8 @@ std::vector<prometheus::MetricFamily> own_families(
                        .unmatched = true,
                        .deaths = true,
                        .attach_failures = probes::library_failures};
-    probe.runs = 1;
-    probe.slow_details_lost = {{"busy", 0}};
+    probe.runs.count = 1;
+    probe.lost_details = {.slow = {{"busy", 0}}};
     std::vector<prometheus::MetricFamily> self = probe_families({probe});
     for (auto &family : sink_families({{"file", 0, {{"queue_full", 0}}}})) {
         self.push_back(std::move(family));

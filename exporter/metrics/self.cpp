@@ -108,7 +108,7 @@ MetricFamily lost_events(const Probes &probes) {
                 probe.account.lost[reason]);
         }
         add(false, "undecodable", probe.undecodable);  // both sides are of one build
-        add(can_count.entries, "skipped", probe.skipped);
+        add(can_count.entries, "skipped", probe.runs.skipped);
         add(can_count.forgotten, "forgotten", probe.forgotten);
     }
     return builder.take();
@@ -161,12 +161,13 @@ void add_slow_calls(const Probes &probes, std::vector<MetricFamily> &families) {
                        "Slow calls left out of the log because of log_per_second.",
                        MetricType::Counter);
     for (const probes::Health &probe : probes) {
-        for (const auto &[reason, count] : probe.slow_details_lost) {
+        if (!probe.lost_details) {
+            continue;
+        }
+        for (const auto &[reason, count] : probe.lost_details->slow) {
             lost.add({{"reason", reason}}, static_cast<double>(count));
         }
-        if (!probe.slow_details_lost.empty()) {
-            not_logged.add({}, static_cast<double>(probe.slow_calls_not_logged));
-        }
+        not_logged.add({}, static_cast<double>(probe.lost_details->slow_not_logged));
     }
     families.push_back(lost.take());
     families.push_back(not_logged.take());
@@ -182,9 +183,9 @@ void add_runs(const Probes &probes, std::vector<MetricFamily> &families) {
                     "Time in the probe's BPF programs (with kernel.bpf_stats_enabled).",
                     MetricType::Counter);
     for (const probes::Health &probe : probes) {
-        if (probe.runs > 0) {
-            runs.add({{"probe", probe.name}}, static_cast<double>(probe.runs));
-            seconds.add({{"probe", probe.name}}, static_cast<double>(probe.run_nanoseconds) / 1e9);
+        if (probe.runs.count > 0) {
+            runs.add({{"probe", probe.name}}, static_cast<double>(probe.runs.count));
+            seconds.add({{"probe", probe.name}}, static_cast<double>(probe.runs.nanoseconds) / 1e9);
         }
     }
     families.push_back(runs.take());

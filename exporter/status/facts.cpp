@@ -20,8 +20,8 @@ std::map<std::string, std::uint64_t> lost_by_reason(const probes::Health &probe)
     if (probe.undecodable > 0) {
         lost["undecodable"] = probe.undecodable;
     }
-    if (probe.skipped > 0) {
-        lost["skipped"] = probe.skipped;
+    if (probe.runs.skipped > 0) {
+        lost["skipped"] = probe.runs.skipped;
     }
     if (probe.forgotten > 0) {
         lost["forgotten"] = probe.forgotten;

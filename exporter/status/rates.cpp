@@ -18,7 +18,7 @@ double per_second(std::uint64_t before, std::uint64_t now, double seconds) {
 Counts counts_of(const probes::Health &probe) {
     return {.events = probe.account.events,
             .lost = std::accumulate(std::begin(probe.account.lost), std::end(probe.account.lost),
-                                    probe.undecodable + probe.skipped + probe.forgotten)};
+                                    probe.undecodable + probe.runs.skipped + probe.forgotten)};
 }
 
 bool Rates::is_due(std::chrono::nanoseconds now) const {

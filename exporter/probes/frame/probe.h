@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/calibration.h"
+#include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/own_counts.h"
@@ -55,6 +57,13 @@ struct AttachedLibrary {
     std::uint64_t expensive = 0;  // of these: see ebpf::UprobeSet::expensive_functions()
 };
 
+// What was lost of calls that were counted.
+struct LostDetails {
+    std::map<std::string, std::uint64_t> slow;  // of slow calls, by reason
+    std::uint64_t slow_not_logged = 0;
+    std::uint64_t entries = 0;  // records of calls that began
+};
+
 // The state of a probe.
 struct Health {
     std::string name;
@@ -66,15 +75,10 @@ struct Health {
     std::map<std::string, std::uint64_t> attach_failures;  // by reason
     probe_account account{};
     std::uint64_t undecodable = 0;  // records
-    std::uint64_t skipped = 0;      // runs of its programs, see ebpf::Runs
     std::uint64_t forgotten = 0;    // data of a process over the limit
-    // Details of slow calls that were lost, by reason; empty for a probe without slow calls.
-    std::map<std::string, std::uint64_t> slow_details_lost;
-    std::uint64_t slow_calls_not_logged = 0;
-    std::uint64_t entries_lost = 0;  // records of calls that began
-    // Zero unless the machine counts them (sysctl kernel.bpf_stats_enabled).
-    std::uint64_t runs = 0;
-    std::uint64_t run_nanoseconds = 0;
+    ebpf::Runs runs{};              // of its programs
+    // Nothing for a probe that keeps no details of calls.
+    std::optional<LostDetails> lost_details;
 
     [[nodiscard]] bool is_up() const { return state == ProbeState::up; }
 };

@@ -133,8 +133,8 @@ private:
         return {.undecodable = aggregator_.undecodable()};
     }
     void add_own_counts(Health &health) const override {
-        reporter_.add_to(health, programs_->slow_details_lost());
-        health.entries_lost = programs_->entries_lost();
+        health.lost_details = reporter_.lost_details(programs_->slow_details_lost());
+        health.lost_details->entries = programs_->entries_lost();
     }
     [[nodiscard]] FunctionPrograms::Details wanted_details() const;
     [[nodiscard]] std::uint64_t cost_of(const ProcessKey &process) const {

@@ -228,7 +228,7 @@ void ProfileProbe::note_new() {
 
 std::uint64_t ProfileProbe::samples_lost() const {
     const Health now = health();
-    return now.account.lost[LOST_table_full] + now.skipped;
+    return now.account.lost[LOST_table_full] + now.runs.skipped;
 }
 
 Profile ProfileProbe::profile_since(nanoseconds began, nanoseconds now) const {

@@ -49,8 +49,7 @@ TEST_CASE("what is lost of slow calls is on the page") {
     auto probe = probe_with({});
     const std::string without = metrics::to_text(metrics::probe_families({probe}));
     CHECK(without.find("gpusnoop_slow_call") == std::string::npos);
-    probe.slow_details_lost = {{"busy", 2}, {"ring_full", 3}};
-    probe.slow_calls_not_logged = 4;
+    probe.lost_details = {.slow = {{"busy", 2}, {"ring_full", 3}}, .slow_not_logged = 4};
     const std::string text = "\n" + metrics::to_text(metrics::probe_families({probe}));
     CHECK(has_line(text, "gpusnoop_slow_call_details_lost_total{reason=\"busy\"} 2"));
     CHECK(has_line(text, "gpusnoop_slow_call_details_lost_total{reason=\"ring_full\"} 3"));
@@ -80,7 +79,7 @@ TEST_CASE("the account of a probe is on the page, reason by reason") {
                        .deaths = true,
                        .lost = probes::lost_for({LOST_ring_full, LOST_throttled})};
     probe.undecodable = 2;
-    probe.skipped = 5;
+    probe.runs.skipped = 5;
     probe.forgotten = 6;
     probe.attach_failures["elf"] = 1;
     const std::string text = "\n" + metrics::to_text(metrics::probe_families({probe}));
@@ -117,9 +116,11 @@ TEST_CASE("the account of a probe is on the page, reason by reason") {
     CHECK(has_line(unexpected,
                    "gpusnoop_probe_events_lost_total{probe=\"cuda\",reason=\"fault\"} 1"));
     CHECK(has_line(unexpected, "gpusnoop_probe_stale_calls_total{probe=\"cuda\"} 8"));
-    probe.runs = 9;
+    probe.runs.count = 9;
+    probe.runs.nanoseconds = 2'000'000'000;
     const std::string counted = "\n" + metrics::to_text(metrics::probe_families({probe}));
     CHECK(has_line(counted, "gpusnoop_probe_runs_total{probe=\"cuda\"} 9"));
+    CHECK(has_line(counted, "gpusnoop_probe_run_seconds_total{probe=\"cuda\"} 2"));
 }
 
 TEST_CASE("each probe is in one state, and only one that is up has counts of 0") {

@@ -85,7 +85,7 @@ TEST_CASE("what is lost of a probe is told by reason, what cannot be decoded too
     probes::Health health = probe("cuda", 40, 3);
     health.account.lost[LOST_throttled] = 4;
     health.undecodable = 2;
-    health.skipped = 6;
+    health.runs.skipped = 6;
     health.forgotten = 1;
     health.detail = "attached by multi";
     health.attached_functions = 9;

@@ -111,10 +111,7 @@ Health BpfProbeBase::health() const {
             health.account = *account;
         }
         add_others(health.account);
-        const ebpf::Runs counted = runs();
-        health.runs = counted.count;
-        health.run_nanoseconds = counted.nanoseconds;
-        health.skipped = counted.skipped;
+        health.runs = runs();
     }
     return health;
 }

@@ -103,9 +103,7 @@ void add_counts(Health &health, int account_map, const ebpf::Runs &runs) {
     if (const auto account = ebpf::read_account(account_map)) {
         health.account = *account;
     }
-    health.runs = runs.count;
-    health.run_nanoseconds = runs.nanoseconds;
-    health.skipped = runs.skipped;
+    health.runs = runs;
 }
 
 }  // namespace gpusnoop::probes

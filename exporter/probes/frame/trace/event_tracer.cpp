@@ -56,7 +56,7 @@ void EventTracer::drain(std::chrono::nanoseconds to_realtime) {
 
 std::uint64_t EventTracer::lost() const {
     const probes::Health health = probe_->health();
-    return ebpf::lost_calls(health.account) + health.skipped;
+    return ebpf::lost_calls(health.account) + health.runs.skipped;
 }
 
 void EventTracer::write(const Event &event) {

@@ -101,9 +101,9 @@ void CallReporter::add_to(Overview &overview) const {
     }
 }
 
-void CallReporter::add_to(Health &health, std::uint64_t ring_full) const {
-    health.slow_details_lost = {{"ring_full", ring_full}, {"busy", slow_calls_.stacks_lost()}};
-    health.slow_calls_not_logged = slow_calls_.not_logged();
+LostDetails CallReporter::lost_details(std::uint64_t ring_full) const {
+    return {.slow = {{"ring_full", ring_full}, {"busy", slow_calls_.stacks_lost()}},
+            .slow_not_logged = slow_calls_.not_logged()};
 }
 
 void CallReporter::ask(symbols::StackRequest request) {

@@ -47,8 +47,8 @@ public:
 
     [[nodiscard]] ApiPage slow_calls() const;
     void add_to(Overview &overview) const;
-    // For any thread. `ring_full`: slow calls whose record had no room.
-    void add_to(Health &health, std::uint64_t ring_full) const;
+    // Of slow calls, for any thread. `ring_full`: those whose record had no room.
+    [[nodiscard]] LostDetails lost_details(std::uint64_t ring_full) const;
 
 private:
     void ask(symbols::StackRequest request);

@@ -173,7 +173,8 @@ void FunctionsTracer::write_pending() {
 
 std::uint64_t FunctionsTracer::lost() const {
     const probes::Health health = probe_->health();
-    return ebpf::lost_calls(health.account) + health.entries_lost;
+    return ebpf::lost_calls(health.account) +
+           (health.lost_details ? health.lost_details->entries : 0);
 }
 
 }  // namespace
