@@ -1,7 +1,6 @@
 #include "exporter/probes/cuda/consumer.h"
 
 #include <utility>
-#include <vector>
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/maps/counters.h"
@@ -40,11 +39,8 @@ CudaConsumer::CudaConsumer(const CudaPrograms &programs, CudaAggregator &aggrega
       rescan_interval_(rescan_interval),
       names_(std::move(names)),
       tables_(programs.tables()),
-      rings_(std::move(rings)) {
-    (void)tables_.for_each_launch([&](const cuda_launch_key &key, const cuda_launch_count &count) {
-        shown_earlier_.emplace(key, count.launches);
-    });
-}
+      launches_(tables_),
+      rings_(std::move(rings)) {}
 
 void CudaConsumer::drain() {
     const nanoseconds now = now_on(CLOCK_MONOTONIC);
@@ -68,47 +64,16 @@ void CudaConsumer::drain() {
 void CudaConsumer::read_launches() {
     read_launches_ = now_on(CLOCK_MONOTONIC);
     (void)aggregator_.take_ended();
-    if (!programs_.has_counted() && shown_earlier_.empty()) {
+    if (!programs_.has_counted() && !launches_.has_earlier()) {
         return;
     }
-    struct Entry {
-        cuda_launch_key key;
-        cuda_launch_count count;
-        bool is_last;  // its process had ended, so it counts no more
-    };
-    std::vector<Entry> entries;
-    CountedLaunches unowned;
-    const auto read =
-        tables_.for_each_launch([&](const cuda_launch_key &key, const cuda_launch_count &count) {
-            const ProcessKey process{key.tgid, key.since_ns};
-            const auto earlier = shown_earlier_.find(key);
-            bool is_last = aggregator_.has_ended(process) && !tables_.is_running(process);
-            if (is_last && !aggregator_.knows(process)) {
-                const auto before = unowned_.find(key);
-                is_last = before != unowned_.end() && before->second == count.launches;
-                unowned.emplace(key, count.launches);
-            }
-            entries.push_back(
-                {key,
-                 {count.launches - (earlier == shown_earlier_.end() ? 0 : earlier->second),
-                  count.first_ns},
-                 is_last});
-        });
-    if (!read) {
-        log::warn("cannot read the table of counted launches", {{"reason", read.error().message}});
-    }
+    const auto entries = launches_.read(aggregator_);
     // What their kernels are called was sent before they were counted.
     drain_rings(rings_.mark(now_on(CLOCK_MONOTONIC)));
-    std::vector<cuda_launch_key> last;
-    for (const Entry &entry : entries) {
+    for (const CountedLaunchTable::Entry &entry : entries) {
         (void)aggregator_.on_counted_launches(entry.key, entry.count);
-        if (entry.is_last) {
-            shown_earlier_.erase(entry.key);
-            last.push_back(entry.key);
-        }
     }
-    unowned_ = std::move(unowned);
-    tables_.forget_launches(last);
+    launches_.forget_last(entries);
 }
 
 void CudaConsumer::drain_rings(const CudaRings::Mark &end) {

@@ -10,7 +10,7 @@
 #include "exporter/base/result.h"
 #include "exporter/probes/cuda/aggregator.h"
 #include "exporter/probes/cuda/attach/programs.h"
-#include "exporter/probes/cuda/launches/launch_shape.h"
+#include "exporter/probes/cuda/counted_launches.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
 #include "exporter/probes/cuda/memory/live_table.h"
 #include "exporter/probes/cuda/memory/reconcile_schedule.h"
@@ -50,12 +50,8 @@ private:
     std::chrono::nanoseconds rescan_interval_;
     CudaNames names_;
     CudaTables tables_;
+    CountedLaunchTable launches_;  // one of them
     CudaRings rings_;
-    // With pins: what an earlier exporter has shown of entries of the table of counted launches.
-    // The programs count how many entries a process has, so these stay.
-    CountedLaunches shown_earlier_;
-    // Entries of processes that are not known at the last reading: their records may be on the way.
-    CountedLaunches unowned_;
     ReconcileSchedule schedule_;
     // Events up to here are applied once the rings are drained to here.
     std::optional<CudaRings::Mark> unapplied_;

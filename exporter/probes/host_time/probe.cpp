@@ -64,11 +64,20 @@ private:
     void refresh() override { read(); }
     void add_others(probe_account &account) const override {
         HostProbe::add_others(account);
-        account.entered += opened_ + gaps_ + file_waits_lost_;
-        account.events += settled_ + gaps_ - gaps_lost_;
-        account.lost[LOST_ring_full] += gaps_lost_;
-        account.lost[LOST_table_full] += file_waits_lost_;
+        account.entered += counted_.opened + counted_.gaps + counted_.file_waits_lost;
+        account.events += counted_.settled + counted_.gaps - counted_.gaps_lost;
+        account.lost[LOST_ring_full] += counted_.gaps_lost;
+        account.lost[LOST_table_full] += counted_.file_waits_lost;
     }
+
+    // As of the last reading, for any thread.
+    struct Counted {
+        std::atomic<std::uint64_t> opened = 0;
+        std::atomic<std::uint64_t> settled = 0;
+        std::atomic<std::uint64_t> file_waits_lost = 0;
+        std::atomic<std::uint64_t> gaps = 0;
+        std::atomic<std::uint64_t> gaps_lost = 0;
+    };
 
     void read();
     bool on_gap(std::span<const std::byte> bytes);
@@ -85,12 +94,7 @@ private:
     nanoseconds explains_since_{};  // from then on it sees each time that a thread is blocked
     nanoseconds read_at_{};
     bool must_read_ = false;  // before the next interval
-    // As of the last reading, for any thread.
-    std::atomic<std::uint64_t> opened_ = 0;
-    std::atomic<std::uint64_t> settled_ = 0;
-    std::atomic<std::uint64_t> file_waits_lost_ = 0;
-    std::atomic<std::uint64_t> gaps_ = 0;
-    std::atomic<std::uint64_t> gaps_lost_ = 0;
+    Counted counted_;
 };
 
 Result<> HostTimeProbe::configure_programs(host_time_bpf &skeleton) {
@@ -179,11 +183,11 @@ void HostTimeProbe::read() {
     aggregator().on_reading(*reading);
     threads_.on_reading(*reading);
     recent_.on_reading(aggregator(), read_at_);
-    opened_ = aggregator().opened();
-    settled_ = aggregator().settled();
-    file_waits_lost_ = aggregator().file_waits_lost();
-    gaps_ = aggregator().gap_records();
-    gaps_lost_ = aggregator().gap_records_lost();
+    counted_.opened = aggregator().opened();
+    counted_.settled = aggregator().settled();
+    counted_.file_waits_lost = aggregator().file_waits_lost();
+    counted_.gaps = aggregator().gap_records();
+    counted_.gaps_lost = aggregator().gap_records_lost();
 }
 
 bool HostTimeProbe::on_gap(std::span<const std::byte> bytes) {

@@ -272,7 +272,7 @@ void FunctionsAggregator::tidy(nanoseconds now) {
             keep_exemplars(process);
             keep_totals(process, ended_);
             for (const auto &[handle, member] : process.communicators.members()) {
-                ended_communicators_.insert_or_assign(member.hash, now);
+                retained_.communicators.insert_or_assign(member.hash, now);
             }
         }
         return is_over;

@@ -124,6 +124,13 @@ private:
         bool errors = false;
         std::set<std::vector<std::uint64_t>> bounds;  // empty: no durations
     };
+    // Of what has series that stay for the retention: since when.
+    struct Retained {
+        std::map<ShownAs, std::chrono::nanoseconds> removed;  // from the configuration
+        // Those with unobserved time: when they had some, or were in use, last.
+        std::map<ShownAs, std::chrono::nanoseconds> unobserved;
+        std::map<NcclHash, std::chrono::nanoseconds> communicators;  // ended in a process
+    };
     struct Process : KnownProcess {
         tsl::robin_map<std::uint32_t, Counted> functions;  // by number
         NcclCommunicators communicators;
@@ -171,15 +178,9 @@ private:
     std::map<std::vector<std::uint64_t>, series::Family *> durations_;  // by their bounds
     std::map<ShownKey, Shown> shown_;
     series::PageFamilies page_families_;
-    // Functions removed from the configuration, and when: their series stay for the retention.
-    std::map<ShownAs, std::chrono::nanoseconds> removed_;
-    // Those with unobserved time, and when they had some, or were in use, last.
-    std::map<ShownAs, std::chrono::nanoseconds> unobserved_;
+    Retained retained_;
     Totals ended_;  // of processes that have ended
     NcclSplits splits_;
-    // Communicators that have ended in a process, and when: their counters stay for the retention.
-    std::map<NcclHash, std::chrono::nanoseconds> ended_communicators_;
-
     ProcessTable<Process> processes_;
     std::vector<UnreturnedCall> unreturned_;
     std::uint64_t undecodable_ = 0;

@@ -49,7 +49,7 @@ void FunctionsAggregator::count_unobserved(nanoseconds now) {
     for (const UnobservedFunction &function : settings_.take_unobserved()) {
         families_.unobserved.add(families_.unobserved.slot(0, {function.library, function.name}),
                                  static_cast<std::uint64_t>(function.time.count()));
-        unobserved_.insert_or_assign(ShownAs{function.library, function.name}, now);
+        retained_.unobserved.insert_or_assign(ShownAs{function.library, function.name}, now);
     }
 }
 
@@ -58,19 +58,20 @@ void FunctionsAggregator::forget_unobserved(nanoseconds now) {
     const auto is_old = [&](const auto &entry) {
         return now - entry.second >= settings_.retention;
     };
-    if (std::ranges::none_of(unobserved_, is_old)) {
+    if (std::ranges::none_of(retained_.unobserved, is_old)) {
         return;
     }
     const auto used = in_use();
     std::set<ShownAs> gone;
-    for (auto &[as, last] : unobserved_) {
+    for (auto &[as, last] : retained_.unobserved) {
         if (used.contains(as)) {
             last = now;
         } else if (now - last >= settings_.retention) {
             gone.insert(as);
         }
     }
-    std::erase_if(unobserved_, [&](const auto &entry) { return gone.contains(entry.first); });
+    std::erase_if(retained_.unobserved,
+                  [&](const auto &entry) { return gone.contains(entry.first); });
     families_.unobserved.remove_if([&](const series::LabelValues &values) {
         return gone.contains({values.at(0), values.at(1)});
     });

@@ -89,11 +89,11 @@ void FunctionsAggregator::show_nccl(series::FamilySet &set) const {
 void FunctionsAggregator::forget_communicators(nanoseconds now) {
     processes_.for_each([&](Process &process) {
         for (const NcclHash hash : process.communicators.take_ended()) {
-            ended_communicators_.insert_or_assign(hash, now);
+            retained_.communicators.insert_or_assign(hash, now);
         }
     });
     std::set<std::string> gone;
-    std::erase_if(ended_communicators_, [&](const auto &entry) {
+    std::erase_if(retained_.communicators, [&](const auto &entry) {
         const bool is_over = entry.first == 0 || now - entry.second >= settings_.retention;
         if (is_over && entry.first != 0) {
             gone.insert(shown(entry.first));

@@ -18,7 +18,7 @@ void FunctionsAggregator::refresh(const std::vector<FunctionInfoPtr> &replaced, 
     std::map<ShownAs, const InUse *> with_durations;
     for (const FunctionInfoPtr &function : replaced) {
         const ShownAs as{function->library, function->name};
-        removed_.insert_or_assign(as, now);
+        retained_.removed.insert_or_assign(as, now);
         if (const auto found = used.find(as);
             found != used.end() && !found->second.bounds.empty()) {
             with_durations.emplace(as, &found->second);
@@ -60,7 +60,7 @@ void FunctionsAggregator::forget_slots(bool all) {
 
 void FunctionsAggregator::forget_removed(nanoseconds now) {
     std::map<ShownAs, InUse> gone;
-    std::erase_if(removed_, [&](const auto &entry) {
+    std::erase_if(retained_.removed, [&](const auto &entry) {
         const bool expired = now - entry.second >= settings_.retention;
         if (expired) {
             gone.try_emplace(entry.first);
