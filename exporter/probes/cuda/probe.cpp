@@ -273,25 +273,13 @@ Result<> CudaProbe::open() {
 
 Result<> CudaProbe::share(const CudaPrograms &programs) {
     CudaShared &shared = traced_->cuda();
-    auto gpu_processes = programs.gpu_process_maps();
-    if (!gpu_processes) {
-        return tl::unexpected(gpu_processes.error());
+    if (auto copied = programs.share_maps(config_, shared); !copied) {
+        return copied;
     }
-    shared.gpu_processes = *std::move(gpu_processes);
     if (config_.follow) {
-        auto followed = programs.follow_maps();
-        if (!followed) {
-            return tl::unexpected(followed.error());
-        }
-        shared.followed = *std::move(followed);
         shared.function_name = symbol_of;
     }
     if (config_.keep_times) {
-        auto times = programs.time_maps();
-        if (!times) {
-            return tl::unexpected(times.error());
-        }
-        shared.times = *std::move(times);
         shared.gpu_name = [this](std::uint32_t tgid, std::int32_t device) {
             return aggregator_.gpu_name(tgid, device);
         };

@@ -22,6 +22,7 @@
 #include "exporter/probes/cuda/attach/forwarding.h"
 #include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/cuda/attach/program_settings.h"
+#include "exporter/probes/cuda/attach/shared_maps.h"
 #include "exporter/probes/frame/libraries/entry_points.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "exporter/system/machine.h"
@@ -39,26 +40,6 @@ struct CudaPrograms::Loaded {
 namespace {
 
 constexpr std::size_t max_library_bytes = 128;
-
-// Copies descriptors of maps.
-class MapCopies {
-public:
-    [[nodiscard]] Fd of(const bpf_map *map) {
-        Fd copy = duplicate(bpf_map__fd(map));
-        if (!copy) {
-            copied_ = fail_errno("duplicate a descriptor");
-        }
-        return copy;
-    }
-    // `maps` has the copies.
-    template <typename Maps>
-    [[nodiscard]] Result<Maps> all(Maps maps) const {
-        return copied_ ? Result<Maps>(std::move(maps)) : tl::unexpected(copied_.error());
-    }
-
-private:
-    Result<> copied_;
-};
 
 // Nothing: without pins. Unless the configuration asks for them, the exporter does without.
 Result<std::optional<CudaPins>> open_pins(AttachMode mode, const CudaConfig &config) {
@@ -200,35 +181,8 @@ bool CudaPrograms::has_counted() const {
     return loaded_->skeleton->bss->has_counted;
 }
 
-Result<GpuProcessMaps> CudaPrograms::gpu_process_maps() const {
-    const auto &maps = loaded_->skeleton->maps;
-    MapCopies copies;
-    GpuProcessMaps shared{.processes = copies.of(maps.cuda_procs),
-                          .filter = copies.of(maps.cuda_filter)};
-    return copies.all(std::move(shared));
-}
-
-Result<FollowMaps> CudaPrograms::follow_maps() const {
-    const auto &maps = loaded_->skeleton->maps;
-    MapCopies copies;
-    FollowMaps shared{.processes = copies.of(maps.follow_procs),
-                      .filter = copies.of(maps.follow_filter),
-                      .events = copies.of(maps.follow_events),
-                      .counts = copies.of(maps.follow_counts),
-                      .refused = copies.of(maps.follow_refused)};
-    return copies.all(std::move(shared));
-}
-
-Result<TimeMaps> CudaPrograms::time_maps() const {
-    const auto &maps = loaded_->skeleton->maps;
-    MapCopies copies;
-    TimeMaps shared{.threads = copies.of(maps.cuda_threads),
-                    .times = copies.of(maps.cuda_times),
-                    .past = copies.of(maps.cuda_times_past),
-                    .gaps = copies.of(maps.cuda_gaps),
-                    .file_waits = copies.of(maps.cuda_file_waits),
-                    .devices = copies.of(maps.cuda_dev_times)};
-    return copies.all(std::move(shared));
+Result<> CudaPrograms::share_maps(const CudaConfig &config, CudaShared &shared) const {
+    return probes::share_maps(*loaded_->skeleton, config, shared);
 }
 
 CudaTables::Maps CudaPrograms::tables() const {

@@ -111,12 +111,8 @@ public:
     [[nodiscard]] int detaches_map() const;
     // By process, the code of runtimes whose launches have no probe.
     [[nodiscard]] int runtimes_map() const;
-    // Copies of descriptors, for other probes (CudaShared).
-    [[nodiscard]] Result<GpuProcessMaps> gpu_process_maps() const;
-    // If the configuration says `follow`.
-    [[nodiscard]] Result<FollowMaps> follow_maps() const;
-    // If the configuration says `keep_times`.
-    [[nodiscard]] Result<TimeMaps> time_maps() const;
+    // `config`: what it was loaded with.
+    Result<> share_maps(const CudaConfig &config, CudaShared &shared) const;
     [[nodiscard]] ebpf::Runs runs() const;
     // Null without pins.
     [[nodiscard]] CudaPins *pins() const;
