@@ -10,7 +10,6 @@
 #include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/host_block/aggregator.h"
 #include "exporter/probes/host_block/devices.h"
-#include "exporter/probes/host_block/settings.h"
 #include "exporter/probes/host_block/trace.h"
 #include "host_block.skel.h"
 

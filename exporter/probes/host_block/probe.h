@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "bpf/host_block.h"
 #include "exporter/config/config.h"
@@ -12,6 +13,13 @@
 #include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
+
+// The part `block:` of the block `host:` of the configuration.
+struct HostBlockConfig {
+    static constexpr std::string_view part = "block";
+    bool enabled = false;
+    bool operator==(const HostBlockConfig &) const = default;
+};
 
 extern const ProbeKind host_block_kind;
 

@@ -10,7 +10,6 @@
 #include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/frame/processes/target_settings.h"
 #include "exporter/probes/host_kvm/aggregator.h"
-#include "exporter/probes/host_kvm/settings.h"
 #include "exporter/probes/host_kvm/trace.h"
 #include "host_kvm.skel.h"
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "bpf/host_kvm.h"
 #include "exporter/config/config.h"
@@ -10,6 +11,13 @@
 #include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
+
+// The part `kvm:` of the block `host:` of the configuration.
+struct HostKvmConfig {
+    static constexpr std::string_view part = "kvm";
+    bool enabled = false;
+    bool operator==(const HostKvmConfig &) const = default;
+};
 
 extern const ProbeKind host_kvm_kind;
 

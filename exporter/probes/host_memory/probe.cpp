@@ -11,7 +11,6 @@
 #include "exporter/probes/frame/host_switch.h"
 #include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/host_memory/aggregator.h"
-#include "exporter/probes/host_memory/settings.h"
 #include "host_memory.skel.h"
 
 namespace gpusnoop::probes {

@@ -21,7 +21,6 @@
 #include "exporter/probes/frame/host_switch.h"
 #include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/host_pressure/aggregator.h"
-#include "exporter/probes/host_pressure/settings.h"
 #include "exporter/processes/proc.h"
 #include "exporter/processes/user_shares.h"
 #include "exporter/system/machine.h"

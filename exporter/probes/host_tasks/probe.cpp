@@ -16,7 +16,6 @@
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/host_switch.h"
 #include "exporter/probes/host_tasks/aggregator.h"
-#include "exporter/probes/host_tasks/settings.h"
 #include "host_tasks.skel.h"
 
 namespace gpusnoop::probes {

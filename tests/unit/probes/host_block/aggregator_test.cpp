@@ -5,7 +5,7 @@
 
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/host_block/devices.h"
-#include "exporter/probes/host_block/settings.h"
+#include "exporter/probes/host_block/probe.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

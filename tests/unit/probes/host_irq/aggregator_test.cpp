@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "exporter/probes/frame/registry.h"
-#include "exporter/probes/host_irq/settings.h"
+#include "exporter/probes/host_irq/probe.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "exporter/probes/frame/registry.h"
+#include "exporter/probes/host_kvm/probe.h"
 #include "exporter/probes/host_kvm/reasons.h"
-#include "exporter/probes/host_kvm/settings.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "exporter/probes/frame/registry.h"
-#include "exporter/probes/host_memory/settings.h"
+#include "exporter/probes/host_memory/probe.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

@@ -8,7 +8,7 @@
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/host_pressure/aggregator.h"
-#include "exporter/probes/host_pressure/settings.h"
+#include "exporter/probes/host_pressure/probe.h"
 #include "tests/harness/machine/directory.h"
 
 using namespace gpusnoop;

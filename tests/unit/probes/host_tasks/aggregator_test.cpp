@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exporter/probes/frame/registry.h"
-#include "exporter/probes/host_tasks/settings.h"
+#include "exporter/probes/host_tasks/probe.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
