@@ -59,7 +59,7 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
         std::make_unique<processes::MappingReader>(*discovery->kernel_.list);
     discovery->kernel_.grace_period = ebpf::GracePeriod::open();
     ebpf::prepare_mapper_locks();
-    discovery->named_ =
+    discovery->kernel_.named =
         std::make_unique<NamedFiles>(*discovery->kernel_.list, *discovery->kernel_.mappings);
     const Fd self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
     if (const auto own = discovery->kernel_.list->identify(self.get()); self && !own) {
@@ -108,16 +108,17 @@ void Discovery::run(const std::stop_token &stop) {
     const auto ready_at = Clock::now() + seconds(5);  // at the latest; slow files may take longer
     auto rescan_at = Clock::now() + settings_.rescan_interval;
     auto look_after_loss_at = Clock::now();
+    auto rounds_until = Clock::now();  // when those so far have had their time
     while (!stop.stop_requested()) {
         openings_.turn_until = Clock::now() + turn;
-        rounds_until_ = std::max(rounds_until_, Clock::now()) + between_rounds;
+        rounds_until = std::max(rounds_until, Clock::now()) + between_rounds;
         progress_.come_round();
         hear_of_mappings();
         look_at_changed();
         go_on_opening();
         examine_unnamed();
         note_mounts();
-        if (!progress_.is_ready() && (!is_opening() || Clock::now() >= ready_at)) {
+        if (!progress_.is_ready() && (!offers_.is_opening() || Clock::now() >= ready_at)) {
             progress_.first_look_is_over();
         }
         openings_.opener->rest(seconds(10));
@@ -135,27 +136,21 @@ void Discovery::run(const std::stop_token &stop) {
             look_after_loss_at =
                 ended + std::max<Clock::duration>(milliseconds(50), 9 * (ended - now));
         }
-        sleep(rescan_at);
+        sleep(rounds_until, rescan_at);
     }
-    for (const Key &key : openings_.keys) {
-        if (known_[key].opening) {
-            openings_.opener->abandon(*known_[key].opening);
-        }
+    for (const Key &key : offers_.busy()) {
+        abandon(offers_.at(key).opening);
     }
-    if (unnamed_.opening) {
-        openings_.opener->abandon(*unnamed_.opening);
-    }
+    abandon(unnamed_.opening);
 }
 
-void Discovery::sleep(Clock::time_point rescan_at) {
-    const bool is_due = std::ranges::any_of(
-        openings_.keys, [this](const Key &key) { return known_.at(key).awaits_turn; });
-    const bool has_work = !openings_.keys.empty() || !news_.processes.empty() ||
+void Discovery::sleep(Clock::time_point rounds_until, Clock::time_point rescan_at) {
+    const bool has_work = !offers_.busy().empty() || !news_.processes.empty() ||
                           news_.missed_some || unnamed_.opening || unnamed_.files.has_work();
-    const auto until = Clock::now() + (is_due     ? Clock::duration::zero()
-                                       : has_work ? next_round
-                                                  : next_idle_round);
-    sleeper_.sleep(rounds_until_ - rounds_at_once * between_rounds, std::min(until, rescan_at),
+    const auto until = Clock::now() + (offers_.awaits_turn() ? Clock::duration::zero()
+                                       : has_work            ? next_round
+                                                             : next_idle_round);
+    sleeper_.sleep(rounds_until - rounds_at_once * between_rounds, std::min(until, rescan_at),
                    kernel_.events ? kernel_.events->readiness() : -1);
 }
 
@@ -163,7 +158,7 @@ void Discovery::hear_of_mappings() {
     if (!kernel_.events) {
         return;
     }
-    const Turns::Spending nobodys(turns_, std::nullopt);  // they are of many processes
+    const Turns::Spending nobodys(shares_.turns, std::nullopt);  // they are of many processes
     const std::uint64_t dropped = kernel_.events->read(
         [&](std::uint32_t tgid, std::string_view path, std::chrono::nanoseconds at) {
             if (const std::string_view name = ebpf::mapped_name(path); wanted(name)) {
@@ -188,8 +183,8 @@ void Discovery::note_use() {
 // Processes without failed files come first.
 void Discovery::look_at_changed() {
     openings_.patience = patience_in_round;
-    if (!news_.silent.empty() && Clock::now() >= look_at_silent_at_) {
-        look_at_silent_at_ = Clock::now() + next_idle_round;
+    if (!news_.silent.empty() && Clock::now() >= news_.look_at_silent_at) {
+        news_.look_at_silent_at = Clock::now() + next_idle_round;
         news_.processes.merge(news_.silent);
         news_.silent.clear();
     }
@@ -199,20 +194,20 @@ void Discovery::look_at_changed() {
     forget_changed();
     std::vector<std::uint32_t> order(news_.processes.begin(), news_.processes.end());
     // Those with smaller ids may map something new in each round.
-    std::ranges::rotate(order, std::ranges::upper_bound(order, looked_at_last_));
-    turns_.forget();
-    if (!turns_.is_even()) {
+    std::ranges::rotate(order, std::ranges::upper_bound(order, news_.looked_at_last));
+    shares_.turns.forget();
+    if (!shares_.turns.is_even()) {
         std::ranges::stable_sort(order, {}, [this](std::uint32_t tgid) { return spent_on(tgid); });
     }
-    std::ranges::stable_partition(order,
-                                  [this](std::uint32_t tgid) { return !failures_.has(tgid); });
+    std::ranges::stable_partition(
+        order, [this](std::uint32_t tgid) { return !shares_.failures.has(tgid); });
     news_.processes.clear();
-    failures_.begin_look();
+    shares_.failures.begin_look();
     const auto until = Clock::now() + looks_in_round;
     for (const std::uint32_t tgid : order) {
         if (Clock::now() < until) {
             look_at(tgid);
-            looked_at_last_ = tgid;
+            news_.looked_at_last = tgid;
         } else {
             news_.processes.insert(tgid);
         }
@@ -243,7 +238,7 @@ void Discovery::look_at(std::uint32_t tgid) {
 }
 
 void Discovery::complain_of(std::uint32_t tgid, const Error &error) {
-    if (const auto more = lines_.due("cannot read the mappings of a process")) {
+    if (const auto more = shares_.lines.due("cannot read the mappings of a process")) {
         log::warn("cannot read the mappings of a process", {{"pid", std::to_string(tgid)},
                                                             {"reason", error.message},
                                                             {"more_since_last_line", *more}});
@@ -252,7 +247,7 @@ void Discovery::complain_of(std::uint32_t tgid, const Error &error) {
 
 // Limited, because any user can have many bad files with a library's name.
 void Discovery::complain(std::string_view what, const ebpf::Mapping &mapping, const Error &error) {
-    if (const auto more = lines_.due(mapping.name + ": " + error.message)) {
+    if (const auto more = shares_.lines.due(mapping.name + ": " + error.message)) {
         log::warn(what, {{"library", mapping.name},
                          {"pid", mapping.is_by_process() ? std::to_string(mapping.tgid) : ""},
                          {"reason", error.message},
@@ -277,19 +272,19 @@ void Discovery::consider_all(const std::vector<ebpf::Mapping> &mappings) {
             if (attacher->is_inner(mapping.name)) {
                 inner.emplace_back(attacher, &mapping);
             } else {
-                consider(mapping, *attacher, known_[{attacher, mapping.file}]);
+                consider(mapping, *attacher);
             }
         }
     }
     for (const ebpf::Mapping &mapping : mappings) {
         for (Attacher *attacher : attachers_) {
             if (mapping.is_program && users.contains({attacher, mapping.tgid})) {
-                consider(mapping, *attacher, known_[{attacher, mapping.file}]);
+                consider(mapping, *attacher);
             }
         }
     }
     for (const auto &[attacher, mapping] : inner) {
-        consider(*mapping, *attacher, known_[{attacher, mapping->file}]);
+        consider(*mapping, *attacher);
     }
     add_unnamed(mappings, processes);
 }
@@ -305,14 +300,11 @@ void Discovery::look_at_all(bool timed) {
         return;
     }
     note_unreadable();
-    failures_.begin_look();
+    shares_.failures.begin_look();
     if (timed) {
         unnamed_.files.begin_scan();
-        failures_.begin_rescan();
-        for (auto &[key, known] : known_) {
-            known.idle_rescans++;
-            known.settled = known.settled && (!known.is_slow || known.is_attached());
-        }
+        shares_.failures.begin_rescan();
+        offers_.begin_rescan();
     }
     found_.begin_look();
     hear_of_mappings();
@@ -369,17 +361,17 @@ void Discovery::run_tasks() {
 // too.
 void Discovery::offer_again(Attacher &attacher) {
     forget_changed();
-    failures_.begin_rescan();
+    shares_.failures.begin_rescan();
     unnamed_.files.examine_again();
     openings_.patience = patience_in_round;
     openings_.turn_until = Clock::time_point::max();
-    for (auto &[key, known] : known_) {
-        if (key.first != &attacher || !known.settled) {
+    for (const auto &[key, file] : offers_.files()) {
+        if (key.first != &attacher) {
             continue;
         }
-        known.is_due = true;
-        if (known.is_attached() && known.last && !known.opening) {
-            begin_to_open(ebpf::Mapping(*known.last), key, known);
+        offers_.offer_again(key);
+        if (file.attached && !file.opening) {
+            begin_to_open(ebpf::Mapping(file.attached->by), key);
         }
     }
     look_at_all(false);

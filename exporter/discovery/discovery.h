@@ -11,7 +11,7 @@
 // for all containers of one image; stat(2) does not show it. The file is opened through
 // /proc/PID/map_files, or else by its path below /proc/PID/root without magic links, and compared
 // with the mapped one (processes/file_opener.h). From then on only its descriptor is used, until
-// all attachers have decided.
+// all attachers have decided. What happens to each file, and when, is in file_offers.h.
 //
 // Besides that, this folder has the files that no attacher wants by name (unnamed_files.h,
 // discovery_unnamed.cpp), the files that stay attached while no process maps them
@@ -38,6 +38,7 @@
 #include "exporter/base/rate_limit.h"
 #include "exporter/base/result.h"
 #include "exporter/discovery/failed_files.h"
+#include "exporter/discovery/file_offers.h"
 #include "exporter/discovery/found_libraries.h"
 #include "exporter/discovery/library.h"
 #include "exporter/discovery/named_files.h"
@@ -123,38 +124,12 @@ public:
 
 private:
     using Clock = std::chrono::steady_clock;
-    using Key = std::pair<Attacher *, FileId>;
-    static constexpr int rescans_before_letting_go = 2;
+    using Key = FileOffers::Key;
+    using File = FileOffers::File;
     // How long files are offered to attachers before new processes are looked at again.
     static constexpr std::chrono::milliseconds turn{50};
     // The user of a process that is gone.
     static constexpr std::uint32_t unknown_user = UINT32_MAX;
-
-    // The state of a wanted file.
-    struct Known {
-        bool settled = false;  // attached, or refused permanently
-        bool is_due = false;   // settled, and to be offered again
-        bool is_slow = false;  // it did not answer at the last try
-        int idle_rescans = 0;  // in a row, without a process that maps it
-        Clock::time_point used_at{};
-        FileState state;  // when it was settled, from its mapping
-        // While it is attached to:
-        Fd file;  // names it
-        std::string path;
-        std::optional<FileState> attached_as;
-        bool is_lasting = false;            // on a file system that the host keeps
-        std::uint32_t user = unknown_user;  // of the process through which it is opened
-
-        std::unique_ptr<processes::FileOpener::Opening> opening;
-        std::optional<ebpf::Mapping> last;  // the mapping that was opened
-        std::optional<ebpf::Mapping> next;  // another mapping to open it by
-        bool awaits_turn = false;           // `next` is to be opened when others had their turn
-        Clock::time_point not_before{};     // the next try is not earlier
-        std::uint32_t failed_for = 0;       // the only process that must wait; 0: all
-        int looks_at_locks = 0;             // in a row that found a lock, see discovery_locked.cpp
-
-        [[nodiscard]] bool is_attached() const { return static_cast<bool>(file); }
-    };
 
     struct Task {
         std::function<void()> run;
@@ -163,19 +138,19 @@ private:
 
     Discovery(Settings settings, std::vector<Attacher *> attachers, Sleeper sleeper);
 
-    // discovery.cpp: find the files that processes use.
+    // discovery.cpp: the rounds, and the processes that are looked at in them.
     void run(const std::stop_token &stop);
-    void sleep(Clock::time_point rescan_at);
+    void sleep(Clock::time_point rounds_until, Clock::time_point rescan_at);
     void hear_of_mappings();
     void note_use();
     void look_at_changed();
     void look_at(std::uint32_t tgid);
     void look_at_all(bool timed);
     void consider_all(const std::vector<ebpf::Mapping> &mappings);
+    [[nodiscard]] bool wanted(std::string_view name) const;
     Result<> run_on_thread(std::function<void()> task);
     void run_tasks();
     void offer_again(Attacher &attacher);
-    [[nodiscard]] bool wanted(std::string_view name) const;
 
     // discovery_unnamed.cpp: files that no attacher wants by name.
     void add_unnamed(const std::vector<ebpf::Mapping> &mappings,
@@ -186,13 +161,12 @@ private:
     // discovery_unused.cpp: files that no process maps.
     void look_at_named();
     void note_mounts();
-    [[nodiscard]] std::set<Key> kept() const;
     void forget_unused();
 
     // discovery_released.cpp: files that are not to be attached to for a while.
     Result<> take_probes_from(const std::vector<std::uint32_t> &tgids, Clock::time_point until);
     [[nodiscard]] bool is_held(const ebpf::Mapping &mapping);
-    void hold(const Key &key, Known &known);
+    void hold(const Key &key);
     [[nodiscard]] Result<Release> state_of_release(const std::vector<std::uint32_t> &tgids);
     bool end_release(std::uint32_t tgid, std::string_view reason);  // false: it was not released
     void end_old_releases();
@@ -200,38 +174,32 @@ private:
     // discovery_locked.cpp: files that cannot be attached to yet.
     void note_unreadable();
     [[nodiscard]] bool must_wait_for(const FileId &id);
-    [[nodiscard]] bool is_locked(const Key &key, Known &known, const ebpf::Mapping &mapping);
-    void await_unlock(const Key &key, Known &known, const ebpf::Mapping &mapping,
-                      const Error &error);
+    [[nodiscard]] bool must_wait(const Key &key, const ebpf::Mapping &mapping);
+    void await_unlock(const Key &key, const ebpf::Mapping &mapping, const Error &error);
 
     // discovery_shares.cpp: what one user may take.
     [[nodiscard]] bool may_try(const ebpf::Mapping &mapping);
-    [[nodiscard]] std::optional<Error> over_limit(const ebpf::Mapping &mapping, Known &known) const;
+    [[nodiscard]] static std::uint32_t user_of(std::uint32_t tgid);
+    [[nodiscard]] std::optional<Error> over_limit(const ebpf::Mapping &mapping,
+                                                  std::uint32_t user) const;
     [[nodiscard]] Turns::Spending spend_on(std::uint32_t tgid);
     [[nodiscard]] Clock::duration spent_on(std::uint32_t tgid) const;
-    [[nodiscard]] std::vector<Key> openings_in_turn() const;
 
     // discovery_files.cpp: open each file and offer it.
     void forget_changed();
-    void let_go(const Key &key, Known &known);
-    void consider(const ebpf::Mapping &mapping, Attacher &attacher, Known &known);
-    [[nodiscard]] Result<std::string> path_of(const ebpf::Mapping &mapping,
-                                              const Known &known) const;
-    void begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known);
-    [[nodiscard]] bool is_opening() const;
-    void await_turn(const Key &key, Known &known, const ebpf::Mapping &mapping);
+    void let_go(const Key &key);
+    void abandon(const std::unique_ptr<processes::FileOpener::Opening> &opening);
+    void consider(const ebpf::Mapping &mapping, Attacher &attacher);
+    void begin_to_open(const ebpf::Mapping &mapping, const Key &key);
     void go_on_opening();
     void finish_opening();
-    void advance(const Key &key, Known &known, std::chrono::milliseconds patience);
-    void postpone(const Key &key, Known &known, const ebpf::Mapping &mapping,
-                  Clock::duration delay);
-    void refuse(const Key &key, Known &known, const ebpf::Mapping &mapping, const Error &error);
-    [[nodiscard]] bool is_excluded(const Key &key, Known &known, const ebpf::Mapping &mapping,
+    void advance(const Key &key, std::chrono::milliseconds patience);
+    void refuse(const Key &key, const ebpf::Mapping &mapping, const Error &error);
+    [[nodiscard]] bool is_excluded(const Key &key, const ebpf::Mapping &mapping,
                                    const Library &library);
-    void offer(const Key &key, Known &known, const processes::FileOpener::Opening &opening,
+    void offer(const Key &key, const processes::FileOpener::Opening &opening,
                processes::MappedFile file);
-    void settle(Known &known, const ebpf::Mapping &mapping);
-    void count_slow_files();
+    void note_slow_files() { progress_.note_slow_files(offers_.slow()); }
     void complain_of(std::uint32_t tgid, const Error &error);
     void complain(std::string_view what, const ebpf::Mapping &mapping, const Error &error);
 
@@ -242,14 +210,12 @@ private:
         std::unique_ptr<processes::MappingReader> mappings;  // reads the list
         std::unique_ptr<ebpf::MmapEvents> events;
         std::unique_ptr<ebpf::GracePeriod> grace_period;
+        std::unique_ptr<NamedFiles> named;
     };
     Kernel kernel_;
-    std::map<Key, Known> known_;
-    std::vector<Key> newly_attached_;
-    std::unique_ptr<NamedFiles> named_;
+    FileOffers offers_;
     struct Openings {
         std::unique_ptr<processes::FileOpener> opener;
-        std::set<Key> keys;  // of files that have not answered yet, or are tried again later
         Clock::duration patience{};  // for files that do not answer at once, in this round
         // When files of others get their turn: attachers can take seconds for a file.
         Clock::time_point turn_until{};
@@ -264,24 +230,30 @@ private:
     Unnamed unnamed_;
     struct News {
         std::set<std::uint32_t> processes;  // that map something new
+        std::uint32_t looked_at_last = 0;   // of them
         // The same, but they did not answer.
         std::set<std::uint32_t> silent;
+        Clock::time_point look_at_silent_at{};
         // When each of them first mapped a file of that name, as far as it was not looked at yet.
         std::map<std::pair<std::uint32_t, std::string>, std::chrono::nanoseconds> mapped_at;
         bool missed_some = false;
     };
     News news_;
-    std::uint32_t looked_at_last_ = 0;  // of the processes in the news
-    Clock::time_point look_at_silent_at_{};
-    Released released_;
-    Clock::time_point look_at_released_at_{};
-    Turns turns_;
-    FailedFiles failures_;
-    LineLimit lines_;
+    struct Held {
+        Released files;
+        Clock::time_point look_at_processes_at{};
+    };
+    Held held_;
+    // What one user or process may take, of time, of failures and of the log.
+    struct Shares {
+        Turns turns;
+        FailedFiles failures;
+        LineLimit lines;
+    };
+    Shares shares_;
     FoundLibraries found_;
     Progress progress_;
     Sleeper sleeper_;
-    Clock::time_point rounds_until_{};  // when those so far have had their time
     struct Tasks {
         std::mutex mutex;
         std::vector<Task> waiting;

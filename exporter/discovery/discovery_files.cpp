@@ -10,7 +10,6 @@
 
 #include "exporter/base/log.h"
 #include "exporter/discovery/discovery.h"
-#include "exporter/processes/user_shares.h"
 #include "exporter/system/machine.h"
 #include "exporter/system/priority.h"
 
@@ -23,8 +22,6 @@ using std::chrono::seconds;
 
 // After a lease, and after an error that may pass.
 constexpr seconds before_next_try{1};
-// While a probe is being detached from the file.
-constexpr milliseconds before_next_wait{20};
 // The CPU time for the symbols of one file, for which all other files wait: enough for 1.5 million
 // of them on a CPU of 2021. Root's files may have more.
 constexpr milliseconds time_for_symbols{300};
@@ -63,33 +60,33 @@ bool is_of_root(const Fd &file, const ebpf::Mapping &mapping) {
 }  // namespace
 
 void Discovery::forget_changed() {
-    for (auto &[key, known] : known_) {
-        if (known.is_attached() && state_of(known.file) != known.attached_as) {
-            let_go(key, known);
+    for (const auto &[key, file] : offers_.files()) {
+        if (file.attached && state_of(file.attached->file) != file.attached->state) {
+            let_go(key);
         }
     }
 }
 
 // A file that was overwritten in place has other code where the probes are; probes would break that
 // code.
-void Discovery::let_go(const Key &key, Known &known) {
-    if (known.is_attached()) {
+void Discovery::let_go(const Key &key) {
+    if (const auto &attached = offers_.at(key).attached) {
         log::warn("a library was overwritten while it was traced",
-                  {{"library", known.last ? known.last->name : ""}, {"inode", key.second.inode}});
-        known.file.reset();
-        known.path.clear();
+                  {{"library", attached->by.name}, {"inode", key.second.inode}});
         key.first->detach(key.second, true);
     }
-    if (known.opening) {
-        openings_.opener->abandon(*known.opening);
-        known.opening.reset();
-    }
-    known.settled = known.is_due = false;
+    abandon(offers_.forget_contents(key));
 }
 
-void Discovery::consider(const ebpf::Mapping &mapping, Attacher &attacher, Known &known) {
-    known.idle_rescans = 0;
-    known.used_at = Clock::now();
+void Discovery::abandon(const std::unique_ptr<processes::FileOpener::Opening> &opening) {
+    if (opening) {
+        openings_.opener->abandon(*opening);
+    }
+}
+
+void Discovery::consider(const ebpf::Mapping &mapping, Attacher &attacher) {
+    const Key key(&attacher, mapping.file);
+    offers_.use(key, Clock::now());
     // The exporter's own mapping of the file: a library that it links.
     if (mapping.tgid == static_cast<std::uint32_t>(::getpid())) {
         return;
@@ -102,94 +99,61 @@ void Discovery::consider(const ebpf::Mapping &mapping, Attacher &attacher, Known
     } else {
         found_.named(attacher, mapping.file, mapping.name);
     }
-    const Key key(&attacher, mapping.file);
     if (is_held(mapping)) {
-        hold(key, known);
+        hold(key);
         return;
     }
-    if (known.settled && mapping.state != known.state) {
-        let_go(key, known);
+    if (offers_.has_changed(key, mapping)) {
+        let_go(key);
     }
-    if (known.settled && !known.is_due) {
-        return;
-    }
-    if (known.opening || (Clock::now() < known.not_before &&
-                          (known.failed_for == 0 || known.failed_for == mapping.tgid))) {
-        known.next = mapping;
-        return;
-    }
-    if (may_try(mapping)) {
-        begin_to_open(mapping, key, known);
+    if (offers_.may_begin(key, mapping, Clock::now()) && may_try(mapping)) {
+        begin_to_open(mapping, key);
     }
 }
 
-Result<std::string> Discovery::path_of(const ebpf::Mapping &mapping, const Known &known) const {
-    if (!known.path.empty()) {
-        return known.path;
-    }
-    return mapping.is_by_process() ? kernel_.mappings->path_of(mapping)
-                                   : Result<std::string>(named_->path(mapping.file));
-}
-
-void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key, Known &known) {
-    if (must_wait_for(mapping.file)) {
-        postpone(key, known, mapping, before_next_wait);
-        return;
-    }
-    if (is_locked(key, known, mapping)) {
+void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key) {
+    if (must_wait(key, mapping)) {
         return;
     }
     const auto spending = spend_on(mapping.tgid);
     if (Clock::now() >= openings_.turn_until) {
-        await_turn(key, known, mapping);
+        offers_.await_turn(key, mapping);
         return;
     }
-    known.awaits_turn = false;
-    if (const auto error = known.is_attached() ? std::nullopt : over_limit(mapping, known)) {
-        refuse(key, known, mapping, *error);
+    const auto &attached = offers_.at(key).attached;
+    const std::uint32_t user = mapping.is_by_process() ? user_of(mapping.tgid) : unknown_user;
+    if (const auto error = attached ? std::nullopt : over_limit(mapping, user)) {
+        refuse(key, mapping, *error);
         return;
     }
-    auto path = path_of(mapping, known);
+    auto path = attached && !attached->path.empty() ? attached->path
+                : mapping.is_by_process()           ? kernel_.mappings->path_of(mapping)
+                                          : Result<std::string>(kernel_.named->path(mapping.file));
     const Library named{mapping.file, {}, mapping.name, path.value_or(""), mapping.is_program};
-    if (is_excluded(key, known, mapping, named)) {
+    if (is_excluded(key, mapping, named)) {
         return;
     }
     if (kernel_.grace_period) {
         kernel_.grace_period->begin();  // ends while the file is opened and read
     }
-    known.next.reset();
-    known.opening = std::make_unique<processes::FileOpener::Opening>(
-        mapping, std::move(path), ForeignReader::Part::symbols_and_code, known.file.get());
-    advance(key, known, std::chrono::ceil<milliseconds>(openings_.patience));
-}
-
-bool Discovery::is_opening() const {
-    return std::ranges::any_of(openings_.keys, [this](const Key &key) {
-        const Known &known = known_.at(key);
-        return known.opening != nullptr || known.awaits_turn;
-    });
-}
-
-void Discovery::await_turn(const Key &key, Known &known, const ebpf::Mapping &mapping) {
-    postpone(key, known, mapping, Clock::duration::zero());
-    known.awaits_turn = true;
+    offers_.begin(key,
+                  std::make_unique<processes::FileOpener::Opening>(
+                      mapping, std::move(path), ForeignReader::Part::symbols_and_code,
+                      attached ? attached->file.get() : -1),
+                  user);
+    advance(key, std::chrono::ceil<milliseconds>(openings_.patience));
 }
 
 void Discovery::go_on_opening() {
     openings_.turn_until = Clock::now() + turn;
-    for (const Key &key : openings_in_turn()) {
+    for (const Key &key : offers_.in_turn([this](std::uint32_t tgid) { return spent_on(tgid); })) {
         if (Clock::now() >= openings_.turn_until) {
             return;
         }
-        Known &known = known_[key];
-        if (known.opening) {
-            advance(key, known, milliseconds(0));
-        } else if (Clock::now() >= known.not_before) {
-            openings_.keys.erase(key);
-            known.awaits_turn = false;
-            if (const auto next = std::exchange(known.next, std::nullopt)) {
-                begin_to_open(*next, key, known);
-            }
+        if (offers_.at(key).opening) {
+            advance(key, milliseconds(0));
+        } else if (const auto next = offers_.take_next(key, Clock::now())) {
+            begin_to_open(*next, key);
         }
     }
 }
@@ -198,63 +162,42 @@ void Discovery::go_on_opening() {
 void Discovery::finish_opening() {
     const auto until = Clock::now() + patience_of_changes;
     const auto answers = [this](const Key &key) {
-        const Known &known = known_.at(key);
-        return known.awaits_turn ||
-               (known.opening && processes::always_answers(known.opening->mapping()));
+        const File &file = offers_.at(key);
+        return file.opening && processes::always_answers(file.opening->mapping());
     };
-    while (std::ranges::any_of(openings_.keys, answers) && Clock::now() < until) {
+    while ((offers_.awaits_turn() || std::ranges::any_of(offers_.busy(), answers)) &&
+           Clock::now() < until) {
         std::this_thread::sleep_for(milliseconds(1));
         go_on_opening();
     }
 }
 
-void Discovery::advance(const Key &key, Known &known, milliseconds patience) {
+void Discovery::advance(const Key &key, milliseconds patience) {
     progress_.come_round();  // many files may be due in one round
-    const auto spending = spend_on(known.opening->mapping().tgid);
+    auto &opened = *offers_.at(key).opening;
+    const auto spending = spend_on(opened.mapping().tgid);
     const auto began = Clock::now();
-    auto file = openings_.opener->advance(*known.opening, patience);
+    auto file = openings_.opener->advance(opened, patience);
     openings_.patience =
         std::max(openings_.patience - (Clock::now() - began), Clock::duration::zero());
     if (!file) {
-        openings_.keys.insert(key);
         return;
     }
-    const auto opening = std::move(known.opening);
-    openings_.keys.erase(key);
+    const auto opening = offers_.end_opening(key);
     if (*file) {
         const Unpreferred unpreferred(spent_on(opening->mapping().tgid) >= turn);
-        offer(key, known, *opening, std::move(**file));
+        offer(key, *opening, std::move(**file));
     } else {
-        refuse(key, known, opening->mapping(), file->error());
+        refuse(key, opening->mapping(), file->error());
     }
 }
 
-void Discovery::postpone(const Key &key, Known &known, const ebpf::Mapping &mapping,
-                         Clock::duration delay) {
-    known.not_before = Clock::now() + delay;
-    known.failed_for = 0;
-    known.next = mapping;
-    openings_.keys.insert(key);
-}
-
-void Discovery::settle(Known &known, const ebpf::Mapping &mapping) {
-    known.settled = true;
-    known.is_due = false;
-    known.state = mapping.state;
-}
-
-void Discovery::count_slow_files() {
-    progress_.note_slow_files(static_cast<std::uint64_t>(
-        std::ranges::count_if(known_, [](const auto &entry) { return entry.second.is_slow; })));
-}
-
-bool Discovery::is_excluded(const Key &key, Known &known, const ebpf::Mapping &mapping,
-                            const Library &library) {
+bool Discovery::is_excluded(const Key &key, const ebpf::Mapping &mapping, const Library &library) {
     const auto reason =
-        settings_.exclude && !known.is_attached() ? settings_.exclude(library) : std::nullopt;
+        settings_.exclude && !offers_.at(key).attached ? settings_.exclude(library) : std::nullopt;
     if (reason) {
         found_.failed(*key.first, mapping.file, *reason);
-        settle(known, mapping);
+        offers_.settle(key, mapping.state);
         log::info("library excluded by discovery.exclude",
                   {{"library", mapping.name}, {"reason", *reason}});
     }
@@ -262,40 +205,36 @@ bool Discovery::is_excluded(const Key &key, Known &known, const ebpf::Mapping &m
 }
 
 // Handles a file that cannot be opened.
-void Discovery::refuse(const Key &key, Known &known, const ebpf::Mapping &mapping,
-                       const Error &error) {
+void Discovery::refuse(const Key &key, const ebpf::Mapping &mapping, const Error &error) {
     Attacher &attacher = *key.first;
     if (is_gone(error.code)) {
-        // Gone with its process: another process that maps it brings it back.
-        if (known.next) {
-            openings_.keys.insert(key);
-        }
+        offers_.try_again(key);  // gone with its process
         return;
     }
     if (may_pass(error.code)) {
-        postpone(key, known, mapping, before_next_try);
+        offers_.postpone(key, mapping, Clock::now() + before_next_try);
         complain("a library cannot be opened yet", mapping, error);
         found_.failed(attacher, mapping.file, "cannot be opened yet: " + error.message);
         return;
     }
-    failures_.note(mapping.tgid);
+    shares_.failures.note(mapping.tgid);
     found_.failed(attacher, mapping.file, "cannot be opened: " + error.message);
-    known.is_slow = error.code == ETIMEDOUT;
-    attacher.failed(known.is_slow ? "slow" : "open");
+    File &file = offers_.at(key);
+    file.is_slow = error.code == ETIMEDOUT;
+    attacher.failed(file.is_slow ? "slow" : "open");
     // A file that always answers did not because of this process: another one may have it.
-    if (known.is_slow && !processes::always_answers(mapping)) {
-        settle(known, mapping);
+    if (file.is_slow && !processes::always_answers(mapping)) {
+        offers_.settle(key, mapping.state);
     } else {
-        known.not_before = Clock::now() + settings_.rescan_interval / 2;
-        known.failed_for = mapping.tgid;
+        offers_.refuse(key, mapping.tgid, Clock::now() + settings_.rescan_interval / 2);
     }
-    count_slow_files();
+    note_slow_files();
     complain("cannot open a library", mapping, error);
 }
 
 // A file that cannot be attached to is not tried again while it is in use: the same bytes would
 // fail the same way. No descriptor of it stays open.
-void Discovery::offer(const Key &key, Known &known, const processes::FileOpener::Opening &opening,
+void Discovery::offer(const Key &key, const processes::FileOpener::Opening &opening,
                       processes::MappedFile file) {
     const ebpf::Mapping &mapping = opening.mapping();
     Attacher &attacher = *key.first;
@@ -314,45 +253,32 @@ void Discovery::offer(const Key &key, Known &known, const processes::FileOpener:
         now_on(CLOCK_THREAD_CPUTIME_ID) +
         (is_of_root(library.file, mapping) ? time_for_symbols_of_root : time_for_symbols);
     library.limits.work.stop = openings_.stop;
-    if (is_excluded(key, known, mapping, library)) {
+    if (is_excluded(key, mapping, library) || must_wait(key, mapping)) {
         return;
     }
-    if (must_wait_for(mapping.file)) {
-        postpone(key, known, mapping, before_next_wait);
-        return;
-    }
-    if (is_locked(key, known, mapping)) {
-        return;
-    }
-    known.looks_at_locks = 0;
+    offers_.at(key).looks_at_locks = 0;
     const auto attached = attacher.attach(library);
     if (!attached && attached.error().code == EAGAIN) {
-        await_unlock(key, known, mapping, attached.error());  // locked since the question above
+        await_unlock(key, mapping, attached.error());  // locked since the question above
         return;
     }
     found_.settled(attacher, library);
-    if (std::exchange(known.is_slow, false)) {
-        count_slow_files();
+    if (std::exchange(offers_.at(key).is_slow, false)) {
+        note_slow_files();
     }
-    const bool try_again = !attached && may_pass(attached.error().code);
-    if (!try_again) {
-        settle(known, mapping);
-    }
-    known.last = mapping;
     if (attached) {
-        known.file = std::move(library.file);
-        known.path = std::move(library.path);
-        known.attached_as = state;
-        newly_attached_.push_back(key);
+        offers_.attach(key, {std::move(library.file), std::move(library.path), state, mapping},
+                       mapping.state);
         return;
     }
-    if (!try_again) {
-        known.file.reset();
-        known.path.clear();
+    if (may_pass(attached.error().code)) {
+        offers_.try_again(key);
+    } else {
+        offers_.reject(key, mapping.state);
     }
     if (!is_gone(attached.error().code)) {
         found_.failed(attacher, library.id, attached.error().message);
-        failures_.note(mapping.tgid);
+        shares_.failures.note(mapping.tgid);
     }
     complain("cannot attach to a library", mapping, attached.error());
 }

@@ -20,6 +20,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+// While a probe is being detached from the file.
+constexpr milliseconds before_next_wait{20};
 // A loader holds the lock for microseconds, again and again, while its file is found.
 constexpr int first_looks = 4;
 // After so many looks, one in each round, the lock is not one that the process just happens to
@@ -41,20 +43,24 @@ bool Discovery::must_wait_for(const FileId &id) {
     return std::ranges::any_of(attachers_, [&](Attacher *one) { return one->must_wait_for(id); });
 }
 
-bool Discovery::is_locked(const Key &key, Known &known, const ebpf::Mapping &mapping) {
-    const Turns::Spending nobodys(turns_, std::nullopt);  // any process may have the lock
-    const auto free =
-        ebpf::check_mapper_locks(mapping.file, known.looks_at_locks == 0 ? first_looks : 1);
+bool Discovery::must_wait(const Key &key, const ebpf::Mapping &mapping) {
+    const Turns::Spending nobodys(shares_.turns, std::nullopt);  // any process may have the lock
+    if (must_wait_for(mapping.file)) {
+        offers_.postpone(key, mapping, Clock::now() + before_next_wait);
+        return true;
+    }
+    const int looks = offers_.at(key).looks_at_locks == 0 ? first_looks : 1;
+    const auto free = ebpf::check_mapper_locks(mapping.file, looks);
     if (!free) {
-        await_unlock(key, known, mapping, free.error());
+        await_unlock(key, mapping, free.error());
     }
     return !free;
 }
 
-void Discovery::await_unlock(const Key &key, Known &known, const ebpf::Mapping &mapping,
-                             const Error &error) {
-    postpone(key, known, mapping, pause_after(known.looks_at_locks++));
-    if (known.looks_at_locks >= before_warning) {
+void Discovery::await_unlock(const Key &key, const ebpf::Mapping &mapping, const Error &error) {
+    File &file = offers_.at(key);
+    offers_.postpone(key, mapping, Clock::now() + pause_after(file.looks_at_locks++));
+    if (file.looks_at_locks >= before_warning) {
         complain("a library is attached to later", mapping, error);
         found_.failed(*key.first, mapping.file, "not attached to yet: " + error.message);
     }
@@ -66,7 +72,7 @@ void Discovery::note_unreadable() {
     if (processes == 0) {
         return;
     }
-    if (const auto more = lines_.due("processes keep their mappings locked")) {
+    if (const auto more = shares_.lines.due("processes keep their mappings locked")) {
         log::warn(
             "processes keep their mappings locked: libraries that only they use are not attached "
             "to",

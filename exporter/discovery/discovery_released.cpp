@@ -81,55 +81,47 @@ Result<> Discovery::take_probes_from(const std::vector<std::uint32_t> &tgids,
         if (!started) {
             return fail("there is no process " + std::to_string(tgid), ESRCH);
         }
-        if (!released_.has(tgid) && released_.processes().size() >= max_released) {
+        if (!held_.files.has(tgid) && held_.files.processes().size() >= max_released) {
             return fail(std::to_string(max_released) + " processes are released already", EBUSY);
         }
         const auto mappings = kernel_.mappings->read(tgid);
         if (!mappings) {
             return tl::unexpected(mappings.error());
         }
-        released_.add(tgid, {*started, until});
-        progress_.note_released_processes(released_.processes().size());
+        held_.files.add(tgid, {*started, until});
+        progress_.note_released_processes(held_.files.processes().size());
         // By the file, as it may be mapped by a name that no attacher wants.
         for (const ebpf::Mapping &mapping : *mappings) {
-            for (auto &[key, known] : known_) {
+            for (const auto &[key, file] : offers_.files()) {
                 if (key.second == mapping.file) {
-                    released_.hold(mapping.file, tgid);
-                    hold(key, known);
+                    held_.files.hold(mapping.file, tgid);
+                    hold(key);
                 }
             }
         }
         log::info("probes removed from a process",
                   {{"pid", std::to_string(tgid)},
-                   {"files", std::to_string(released_.files_of(tgid).size())}});
+                   {"files", std::to_string(held_.files.files_of(tgid).size())}});
     }
     return {};
 }
 
 // Whether the file is not to be attached to.
 bool Discovery::is_held(const ebpf::Mapping &mapping) {
-    if (released_.is_empty()) {
+    if (held_.files.is_empty()) {
         return false;
     }
-    if (released_.has(mapping.tgid)) {
-        released_.hold(mapping.file, mapping.tgid);
+    if (held_.files.has(mapping.tgid)) {
+        held_.files.hold(mapping.file, mapping.tgid);
     }
-    return released_.holds(mapping.file);
+    return held_.files.holds(mapping.file);
 }
 
-void Discovery::hold(const Key &key, Known &known) {
-    if (known.is_attached()) {
-        known.file.reset();
-        known.path.clear();
+void Discovery::hold(const Key &key) {
+    if (offers_.at(key).attached) {
         key.first->detach(key.second, true);  // no probe is to be left: none is taken back
     }
-    if (known.opening) {
-        openings_.opener->abandon(*known.opening);
-        known.opening.reset();
-    }
-    openings_.keys.erase(key);
-    known.next.reset();
-    known.awaits_turn = known.settled = known.is_due = false;
+    abandon(offers_.hold(key));
     found_.failed(*key.first, key.second, std::string(held_reason));
 }
 
@@ -137,7 +129,7 @@ Result<Discovery::Release> Discovery::state_of_release(const std::vector<std::ui
     Release state;
     std::set<FileId> files;
     for (const std::uint32_t tgid : tgids) {
-        const auto held = released_.files_of(tgid);
+        const auto held = held_.files.files_of(tgid);
         files.insert(held.begin(), held.end());
         const auto threads = kernel_.list->threads_in_probed_calls(tgid);
         if (!threads && threads.error().code != ESRCH) {
@@ -152,22 +144,22 @@ Result<Discovery::Release> Discovery::state_of_release(const std::vector<std::ui
 }
 
 bool Discovery::end_release(std::uint32_t tgid, std::string_view reason) {
-    if (!released_.remove(tgid)) {
+    if (!held_.files.remove(tgid)) {
         return false;
     }
-    progress_.note_released_processes(released_.processes().size());
+    progress_.note_released_processes(held_.files.processes().size());
     log::info("a process can be traced again",
               {{"pid", std::to_string(tgid)}, {"reason", std::string(reason)}});
     return true;
 }
 
 void Discovery::end_old_releases() {
-    if (released_.is_empty() || Clock::now() < look_at_released_at_) {
+    if (held_.files.is_empty() || Clock::now() < held_.look_at_processes_at) {
         return;
     }
-    look_at_released_at_ = Clock::now() + between_looks;
+    held_.look_at_processes_at = Clock::now() + between_looks;
     bool has_ended = false;
-    for (const auto &[tgid, process] : std::map(released_.processes())) {
+    for (const auto &[tgid, process] : std::map(held_.files.processes())) {
         const bool is_over = Clock::now() >= process.until;
         if (is_over || processes::presence(tgid, process.started) == processes::Presence::gone) {
             end_release(tgid, is_over ? "the time limit expired" : "the process ended");

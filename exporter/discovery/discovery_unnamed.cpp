@@ -15,7 +15,6 @@
 #include "exporter/base/log.h"
 #include "exporter/base/text/text.h"
 #include "exporter/discovery/discovery.h"
-#include "exporter/processes/user_shares.h"
 
 namespace gpusnoop::discovery {
 
@@ -34,15 +33,15 @@ void Discovery::add_unnamed(const std::vector<ebpf::Mapping> &mappings,
     }
     std::ranges::sort(unnamed, std::ranges::greater{},
                       [](const ebpf::Mapping *mapping) { return mapping->state.bytes; });
-    std::map<std::uint32_t, std::uint32_t> user_of;  // by process
+    std::map<std::uint32_t, std::uint32_t> users_of;  // processes
     for (const ebpf::Mapping *mapping : unnamed) {
         unnamed_.files.follow(mapping->tgid);
         if (unnamed_.files.see(*mapping)) {
             continue;
         }
-        const auto [user, is_new] = user_of.try_emplace(mapping->tgid, unknown_user);
+        const auto [user, is_new] = users_of.try_emplace(mapping->tgid);
         if (is_new) {
-            user->second = processes::sharing_user_of(mapping->tgid).value_or(unknown_user);
+            user->second = user_of(mapping->tgid);
         }
         unnamed_.files.add(user->second, *mapping, Clock::now());
     }
@@ -88,7 +87,7 @@ void Discovery::examine(const processes::FileOpener::Opening &opening, processes
         const auto found = attacher->examine(library);
         if (found.is_wanted) {
             unnamed_.files.want(*attacher, mapping.file);
-            consider(mapping, *attacher, known_[{attacher, mapping.file}]);
+            consider(mapping, *attacher);
         }
         if (!found.problem.empty() && unnamed_.files.may_name(*unnamed_.turn)) {
             log::warn(
