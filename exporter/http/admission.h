@@ -8,9 +8,19 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/http/exchange.h"
+#include "exporter/http/access.h"
+#include "exporter/http/connection.h"
+#include "exporter/http/route.h"
 
 namespace gpusnoop::http {
+
+// A request until its response is sent.
+struct Exchange {
+    std::unique_ptr<Connection> connection{};
+    Request request{};
+    std::string authorization{};  // that header, empty if there is none
+    std::shared_ptr<const AccessRules> rules{};
+};
 
 // For any thread. A waiting request has no thread: the thread that finishes one asks for the next.
 class Admission {

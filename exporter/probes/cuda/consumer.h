@@ -10,7 +10,7 @@
 #include "exporter/base/result.h"
 #include "exporter/probes/cuda/aggregator.h"
 #include "exporter/probes/cuda/attach/programs.h"
-#include "exporter/probes/cuda/counted_launches.h"
+#include "exporter/probes/cuda/launches/counted_launches.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
 #include "exporter/probes/cuda/memory/live_table.h"
 #include "exporter/probes/cuda/memory/reconcile_schedule.h"

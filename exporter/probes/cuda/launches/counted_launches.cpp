@@ -1,4 +1,4 @@
-#include "exporter/probes/cuda/counted_launches.h"
+#include "exporter/probes/cuda/launches/counted_launches.h"
 
 #include <utility>
 
