@@ -29,9 +29,9 @@ namespace gpusnoop::ebpf {
 namespace {
 
 constexpr std::chrono::microseconds between_looks{500};
-// The most runs of the program for one look: 85,000 mappings. Nobody has as many of a library,
-// except somebody who wants to hide a lock among them.
-constexpr int most_runs = 2000;
+// The most runs of the program for one look: 85,000 mappings, as a run makes 128 moves, two for
+// each of them. Nobody has as many of a library, except somebody who wants to hide a lock there.
+constexpr int most_runs = 1330;
 // Such a look takes a tenth of a second. It is not repeated before.
 constexpr std::chrono::seconds before_repeating{2};
 
