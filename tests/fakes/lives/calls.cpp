@@ -8,6 +8,7 @@
 #include <deque>
 #include <thread>
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 namespace calls {
@@ -90,6 +91,30 @@ void hang(const std::string &function) {
     }).detach();
     while (hanging.load() == before) {
         usleep(100);
+    }
+}
+
+void use_memory() {
+    allocate(kBytes);
+    call("cudaMemset", allocated.back());
+    check(cudaFree(allocated.back()));
+    allocated.pop_back();
+}
+
+void load_and_unload(const std::string &path, int times) {
+    for (int i = 0; i < times; i++) {
+        void *const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+        const auto allocate = reinterpret_cast<decltype(&cudaMalloc)>(
+            library ? dlsym(library, "cudaMalloc") : nullptr);
+        if (allocate == nullptr) {
+            std::fprintf(stderr, "cannot load %s: %s\n", path.c_str(), dlerror());
+            std::exit(1);
+        }
+        const auto free = reinterpret_cast<decltype(&cudaFree)>(dlsym(library, "cudaFree"));
+        void *memory = nullptr;
+        check(allocate(&memory, kBytes));
+        check(free(memory));
+        dlclose(library);
     }
 }
 

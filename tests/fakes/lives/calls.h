@@ -16,4 +16,9 @@ void in_thread(const std::string &function);
 // The same, but the call does not return: the thread is inside of it when this returns.
 void hang(const std::string &function);
 
+// Sets memory, which it allocates and frees again.
+void use_memory();
+// Loads this copy of the runtime, allocates and frees memory by its functions, and unloads it.
+void load_and_unload(const std::string &path, int times);
+
 }  // namespace calls

@@ -23,6 +23,9 @@
 //   call FUNCTION       by a thread, which ends: cudaMemset, cudaMemcpy, cudaDeviceSynchronize or
 //                       cudaLaunchKernel
 //   hang FUNCTION       the same, but the call does not return
+//   forks N             children, one after the other, which allocate memory, set it and free it,
+//   and end loads PATH N        N times: loads that copy of the runtime, allocates and frees by it,
+//   unloads
 //
 // Children, N of each. The first four are waited for:
 //
@@ -245,6 +248,10 @@ public:
             children(number(words[0]), [] { *static_cast<volatile int *>(nullptr) = 1; });
             return 1;
         }
+        if (step == "forks" && count > 0) {
+            children(number(words[0]), [] { calls::use_memory(); });
+            return 1;
+        }
         if (step == "eats" && count > 0) {
             children(1, [&] {
                 touch(static_cast<std::size_t>(number(words[0])) * kMib);
@@ -301,6 +308,9 @@ private:
             calls::in_thread(words[0]);
         } else if (step == "hang") {
             calls::hang(words[0]);
+        } else if (step == "loads" && count > 1) {
+            calls::load_and_unload(words[0], number(words[1]));
+            return 2;
         } else {
             return -1;
         }

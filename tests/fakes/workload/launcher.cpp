@@ -1,9 +1,9 @@
-// launcher [long N | paced N | peek N] [--name NAME] [--wait-for-file FILE]: launches kernels as
-// fast as it can, and frees and allocates device memory after each 5000th. With "long", each Nth
-// launch takes a second and a half; with "paced", it rests a millisecond after each Nth; with
-// "peek", it calls cudaPeekAtLastError N times after each. SIGUSR1 makes it slow, then idle, then
-// slow again and so on; SIGUSR2 makes it fast. Prints "slow", "idle" or "fast" when it becomes
-// that.
+// launcher [long N | busy N | paced N | peek N] [--name NAME] [--wait-for-file FILE]: launches
+// kernels as fast as it can, and frees and allocates device memory after each 5000th. With "long",
+// each Nth launch takes a second and a half; with "busy", each launch takes N microseconds of CPU
+// time; with "paced", it rests a millisecond after each Nth; with "peek", it calls
+// cudaPeekAtLastError N times after each. SIGUSR1 makes it slow, then idle, then slow again and so
+// on; SIGUSR2 makes it fast. Prints "slow", "idle" or "fast" when it becomes that.
 
 #include "workload/kernels.h"
 #include "workload/options.h"
@@ -23,6 +23,7 @@ namespace {
 
 constexpr unsigned kLaunchesABlock = 5000;
 constexpr std::chrono::milliseconds kPause{2};
+constexpr std::chrono::milliseconds kIdlePause{20};  // hundreds of idle ones take no CPU
 constexpr std::chrono::milliseconds kLong{1500};
 constexpr std::chrono::milliseconds kRest{1};
 
@@ -44,10 +45,22 @@ __attribute__((noinline)) void renew(void **block, std::size_t bytes, int deeper
 
 bool g_takes_long = false;
 
-void in_call(const char * /*function*/, void * /*context*/) {
+void sleep_in_call(const char * /*function*/, void * /*context*/) {
     if (g_takes_long) {
         g_takes_long = false;
         std::this_thread::sleep_for(kLong);
+    }
+}
+
+std::chrono::microseconds g_busy{};
+
+// Of the two layers of a launch, the driver's works.
+void work_in_call(const char *function, void * /*context*/) {
+    if (std::string_view(function).substr(0, 4) == "cuda") {
+        return;
+    }
+    const auto until = std::chrono::steady_clock::now() + g_busy;
+    while (std::chrono::steady_clock::now() < until) {
     }
 }
 
@@ -59,21 +72,36 @@ void be_fast(int) {
     g_pace = kFast;
 }
 
-}  // namespace
-
-int main(int argc, char **argv) {
+struct Way {
     unsigned long_one = 0;  // no launch
     unsigned paced = 0;
     unsigned peeks = 0;
-    const std::string_view way = argc > 2 ? argv[1] : "";
-    if (way == "long" || way == "paced" || way == "peek") {
-        const auto number = static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10));
-        if (way == "long") {
-            long_one = number;
-            standin_set_hook(in_call, nullptr);
-        } else {
-            (way == "paced" ? paced : peeks) = number;
-        }
+};
+
+// False: the first words are no way.
+bool read_way(std::string_view name, unsigned number, Way &way) {
+    if (name == "long") {
+        way.long_one = number;
+        standin_set_hook(sleep_in_call, nullptr);
+    } else if (name == "busy") {
+        g_busy = std::chrono::microseconds(number);
+        standin_set_hook(work_in_call, nullptr);
+    } else if (name == "paced") {
+        way.paced = number;
+    } else if (name == "peek") {
+        way.peeks = number;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    Way way;
+    if (argc > 2 &&
+        read_way(argv[1], static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10)), way)) {
         argv[2] = argv[0];
         argv += 2;
         argc -= 2;
@@ -96,18 +124,18 @@ int main(int argc, char **argv) {
             said = pace;
         }
         if (pace != kFast) {
-            std::this_thread::sleep_for(kPause);
+            std::this_thread::sleep_for(pace == kIdle ? kIdlePause : kPause);
         }
         if (pace == kIdle) {
             continue;
         }
-        if (paced != 0 && launched % paced == paced - 1) {
+        if (way.paced != 0 && launched % way.paced == way.paced - 1) {
             std::this_thread::sleep_for(kRest);
         }
-        g_takes_long = long_one != 0 && (launched + 1) % long_one == 0;
+        g_takes_long = way.long_one != 0 && (launched + 1) % way.long_one == 0;
         demo::launch({1, 1, 1}, {32, 1, 1}, saxpy, 1, 2.0F, static_cast<float *>(block),
                      static_cast<float *>(block));
-        for (unsigned i = 0; i < peeks; i++) {
+        for (unsigned i = 0; i < way.peeks; i++) {
             cudaPeekAtLastError();
         }
         if (++launched % kLaunchesABlock == 0) {

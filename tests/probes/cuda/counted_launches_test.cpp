@@ -14,90 +14,15 @@
 #include "tests/harness/cuda_workload.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/pin_directory.h"
+#include "tests/probes/cuda/levels.h"
 
 using namespace harness;
 
 namespace {
 
-constexpr const char *counted_launches_family = "gpusnoop_cuda_kernel_launches_total";
-constexpr const char *counted_durations_family =
-    "gpusnoop_cuda_kernel_launch_duration_seconds_count";
-
 // No process pauses at that limit.
 std::string counted_config(const std::string &mode, const std::string &endings = "auto") {
-    return "log: {level: debug}\nseries: {budget: 100000}\ncuda: {attach: " + mode +
-           ", endings: " + endings + ", max_overhead: 50%}\n";
-}
-
-// A program with truths of its own.
-struct CountedRun {
-    TemporaryDirectory truths;
-    std::string comm;
-    Process process;
-
-    CountedRun(std::string name, std::vector<std::string> command,
-               Process::Environment environment = {})
-        : comm(std::move(name)),
-          process(start(truths, comm, std::move(command), std::move(environment))) {}
-
-    static Process start(const TemporaryDirectory &truths, const std::string &comm,
-                         std::vector<std::string> command, Process::Environment environment) {
-        environment["STANDIN_TRUTH_DIR"] = truths.path().string();
-        command.front() = standin(command.front());
-        command.insert(command.end(), {"--name", comm});
-        return Process(command, environment);
-    }
-
-    [[nodiscard]] Labels of() const { return {{"comm", comm}}; }
-    [[nodiscard]] truth::TruthSnapshot truth() const { return truth_of(truths.path(), comm); }
-    void be(const std::string &pace, int by_signal) const {
-        const std::size_t before = count(process.output(), pace);
-        process.signal(by_signal);
-        eventually(comm + " to be " + pace, [&] { return count(process.output(), pace) > before; });
-    }
-};
-
-// Launches so fast that all launches by its runtime are counted, and not so fast that it has to
-// pause, where a probe costs ten times as much, too.
-struct Fast : CountedRun {
-    explicit Fast(const std::string &name = "fast")
-        : CountedRun(name, {"launcher", "paced", "20"}) {
-        process.wait_for_output("ready");
-    }
-
-    [[nodiscard]] double untimed(const Exporter &exporter) const {
-        const Page page = exporter.scrape();
-        return page.sum(counted_launches_family, of()) - page.sum(counted_durations_family, of());
-    }
-    void wait_until_counted(const Exporter &exporter) const {
-        eventually("launches without a duration, and none with one", [&] {
-            const double before = untimed(exporter);
-            const double timed = exporter.scrape().sum(counted_durations_family, of());
-            eventually("more launches", [&] { return untimed(exporter) > before + 500; });
-            return exporter.scrape().sum(counted_durations_family, of()) == timed;
-        });
-    }
-    void wait_until_seen(const Exporter &exporter) const {
-        eventually("launches with a duration again", [&] {
-            const double timed = exporter.scrape().sum(counted_durations_family, of());
-            const double before = untimed(exporter);
-            eventually("more launches", [&] {
-                return exporter.scrape().sum(counted_durations_family, of()) > timed ||
-                       untimed(exporter) > before;
-            });
-            return untimed(exporter) == before;
-        });
-    }
-};
-
-// When the first call is made, both libraries are attached to, and what a probe costs is known.
-Process ready_for_launches(const Exporter &exporter, const std::string &mode) {
-    Process holder = hold(exporter);
-    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    eventually("the cost of a probe to be measured", [&] {
-        return exporter.scrape().has("gpusnoop_probe_cost_seconds", {{"mode", mode}});
-    });
-    return holder;
+    return "series: {budget: 100000}\n" + levels_config(mode, "50%", endings);
 }
 
 // Both programs launch the same kernel.

@@ -3,10 +3,14 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <chrono>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
+#include "tests/probes/cuda/levels.h"
 
 using namespace harness;
 
@@ -33,8 +37,20 @@ std::vector<CudaFaultsScenario> cuda_faults_scenarios() {
     return all;
 }
 
-// Runs the scenario untraced and traced. Traced, it ends as untraced, and nothing of it stays.
-void cuda_faults_check_same(const Exporter &exporter, const CudaFaultsScenario &scenario) {
+// Those that programs survive with return probes. A signal stack above the interrupted call: the
+// kernel itself then drops the call's return probe and kills the program, unless a session spares
+// the inner call its own.
+std::vector<CudaFaultsScenario> cuda_faults_with_return_probes(const std::string &mode) {
+    std::vector<CudaFaultsScenario> all = cuda_faults_scenarios();
+    REQUIRE(all.size() > 20);
+    std::erase_if(all, [&](const CudaFaultsScenario &scenario) {
+        return scenario.fragile || (scenario.name == "signal_stack_above" && mode != "session");
+    });
+    return all;
+}
+
+// Runs the scenario untraced and traced. Traced, it ends as untraced.
+void cuda_faults_check_ends(const CudaFaultsScenario &scenario) {
     const TemporaryDirectory truth_directory;
     const Finished untraced = run({standin("faults"), scenario.name}, {{"LD_LIBRARY_PATH", ""}});
     const Finished traced = run({standin("faults"), scenario.name},
@@ -42,6 +58,11 @@ void cuda_faults_check_same(const Exporter &exporter, const CudaFaultsScenario &
     CHECK(traced.code == scenario.code);
     CHECK(traced.code == untraced.code);
     CHECK(traced.output == untraced.output);
+}
+
+// The same, and nothing of it stays.
+void cuda_faults_check_same(const Exporter &exporter, const CudaFaultsScenario &scenario) {
+    cuda_faults_check_ends(scenario);
     check_account_at_rest(exporter);
 }
 
@@ -52,6 +73,26 @@ Process cuda_faults_hold_libraries(const Exporter &exporter) {
     return holder;
 }
 
+// Beside neighbours that bring the runtime to a level, for so long, and each scenario at least
+// once. What is left behind shows when they rest.
+void cuda_faults_check_at(const std::string &level, const std::string &mode, double seconds) {
+    CAPTURE(level, mode);
+    // A limit that a program without pauses between its launches exceeds, whatever the machine.
+    const Exporter exporter(levels_config(mode, level == "counted" ? "50%" : "2%"));
+    const Process holder = ready_for_launches(exporter, mode);
+    Neighbours neighbours(exporter, level);
+    const auto scenarios = cuda_faults_with_return_probes(mode);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    do {
+        for (const CudaFaultsScenario &scenario : scenarios) {
+            CAPTURE(scenario.name);
+            cuda_faults_check_ends(scenario);
+        }
+    } while (std::chrono::steady_clock::now() < until);
+    neighbours.rest();
+    check_account_at_rest(exporter);
+}
+
 }  // namespace
 
 TEST_CASE("programs that leave calls in odd ways end as untraced, and leave nothing",
@@ -60,14 +101,7 @@ TEST_CASE("programs that leave calls in odd ways end as untraced, and leave noth
     const std::string mode = GENERATE(from_range(attach_modes()));
     const Exporter exporter("cuda:\n  attach: " + mode + "\n");
     const Process holder = cuda_faults_hold_libraries(exporter);
-    const auto all = cuda_faults_scenarios();
-    REQUIRE(all.size() > 20);
-    for (const CudaFaultsScenario &scenario : all) {
-        // A signal stack above the interrupted call: the kernel itself then drops the call's return
-        // probe and kills the program, unless a session spares the inner call its own.
-        if (scenario.fragile || (scenario.name == "signal_stack_above" && mode != "session")) {
-            continue;
-        }
+    for (const CudaFaultsScenario &scenario : cuda_faults_with_return_probes(mode)) {
         CAPTURE(mode, scenario.name);
         cuda_faults_check_same(exporter, scenario);
     }
@@ -82,5 +116,25 @@ TEST_CASE("with probes at exits, programs do also what return probes break",
     for (const CudaFaultsScenario &scenario : cuda_faults_scenarios()) {
         CAPTURE(mode, scenario.name);
         cuda_faults_check_same(exporter, scenario);
+    }
+}
+
+TEST_CASE("programs that leave calls in odd ways end as untraced at each level of observation",
+          "[kernel][modes][slow-by-perf]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    const std::string level = GENERATE("counted", "intermittent", "changing");
+    cuda_faults_check_at(level, mode, 0);
+}
+
+// GPUSNOOP_LEVELS_SECONDS=300 probes_tests '[.faults-at-levels]' -c MODE: for so long at each level
+TEST_CASE("a long time of odd calls at each level of observation", "[.faults-at-levels]") {
+    require_bpf();
+    for (const std::string mode : {"session", "multi", "perf"}) {
+        SECTION(mode) {
+            for (const std::string level : {"counted", "intermittent", "changing"}) {
+                cuda_faults_check_at(level, mode, levels_seconds());
+            }
+        }
     }
 }
