@@ -119,7 +119,7 @@ TEST_CASE("with probes at exits, programs do also what return probes break",
     }
 }
 
-TEST_CASE("programs that leave calls in odd ways end as untraced at each level of observation",
+TEST_CASE("odd ways to leave calls end as untraced at each level of observation",
           "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
