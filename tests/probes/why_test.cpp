@@ -246,6 +246,28 @@ TEST_CASE("launches that are only counted are not taken for a slow one of anothe
     check_conclusion(exporter, process, "gpu", "The GPU is the limit");
 }
 
+TEST_CASE("why takes time in launches that are not observed for that", "[kernel]") {
+    require_bpf();
+    const Exporter exporter(std::string(why_enabled) + "cuda: {max_overhead: 1%}\n");
+    const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
+    exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    eventually("the cost of a probe to be measured",
+               [&] { return exporter.scrape().has("gpusnoop_probe_cost_seconds"); });
+    // It does nothing else, so it is observed for a small part of the time.
+    const Process process({standin("launcher"), "busy", "20", "--name", "why_pauses"});
+    const auto unobserved = [&] {
+        return exporter.scrape().sum("gpusnoop_cuda_launches_unobserved_seconds_total",
+                                     {{"comm", "why_pauses"}});
+    };
+    eventually("a pause after another", [&] { return unobserved() > 3; });
+    const double before = unobserved();
+    const Json one = explained(exporter, process);
+    CAPTURE(one.dump(), before, unobserved());
+    CHECK(unobserved() > before);
+    CHECK(one.at("conclusion") == "launches");
+    CHECK(one.at("share") > 0.5);
+}
+
 TEST_CASE("why and the page say that a call hangs, and which", "[kernel]") {
     require_bpf();
     const Exporter exporter("host: {read_interval: 1s, time: {enabled: true}}\n");
