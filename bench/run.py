@@ -27,7 +27,8 @@ PAGE = ROOT / "docs/benchmarks.md"
 README = ROOT / "README.md"
 README_BEGIN, README_END = "<!-- bench/run.py writes this -->\n", "<!-- until here -->\n"
 # In the order in which they run: a script here, or else a program in the build's bench/.
-BENCHMARKS = ("training_step", "call_cost", "syscall_cost", "host_cost", "host_programs", "consumer", "attach_time", "cold_start", "scrape", "memory", "micro")
+BENCHMARKS = ("training_step", "bystander", "call_cost", "syscall_cost", "host_cost", "host_programs", "consumer", "attach_time", "cold_start",
+              "scrape", "memory", "rest", "micro")
 # What users ask first: the page begins with these, in this order. The bars and the figures behind them are its appendix.
 FOR_USERS = ("training_step", "scrape", "memory")
 FULL_SECONDS = 3600  # limit of one benchmark

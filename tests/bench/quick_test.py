@@ -24,6 +24,8 @@ ROWS = {
                                                 for rate in ("5,000", "20,000", "50,000", "100,000", "150,000")],
     "Reported and actual overhead": ["5,000", "150,000"],
     "Training step throughput by default": ["150,000"],
+    "A bystander's launch while neighbours change levels": ["session | resting", "session | counted", "session | changing"],
+    "CPU time of the exporter at rest": ["default"],
     "Cost of a traced call, int3 entry": ["cudaMemcpy | untraced", "cudaMemcpy | empty, session", "cudaMemcpy | cuda, session",
                                           "cudaMemcpy | functions, session", "cuLaunchKernel | cuda, session"],
     f"Cost of a traced call, {ENTRY} entry": ["cudaMemcpy | untraced", "cudaMemcpy | empty, session", "cudaMemcpy | empty, multi pair",
@@ -46,6 +48,7 @@ BARS = ["launch-bound loop in the default configuration", "gpusnoop_overhead_sec
         "consumer at 1M events/s, 8 traced processes", "consumer at 1M events/s, 64 traced processes",
         "events lost at 1M events/s", "events lost at 4M events/s", "start to all attached", "new library copy opened to attached",
         "SIGTERM to exit", "resident memory", "kernel memory of BPF maps",
+        "a bystander's launch while", "CPU time of the exporter at rest",
         "first calls lost, the driver's library on the node", "first calls lost, a copy of the runtime alone"]
 
 
