@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "bpf/syscall.h"
+#include "bpf/syscall/syscall.h"
 #include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/series/family_set.h"
 
@@ -31,7 +31,7 @@ struct SyscallReading {
     std::vector<std::pair<syscall_error_key, std::uint64_t>> errors;
 };
 
-// The name for a number of bpf/syscall.h: "read", "syscall_470", "compat", "unknown".
+// The name for a number of bpf/syscall/syscall.h: "read", "syscall_470", "compat", "unknown".
 [[nodiscard]] std::string syscall_label(std::uint32_t number);
 
 // `path` is as the program wrote it, and "" unless the trace wants paths.

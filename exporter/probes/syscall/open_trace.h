@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "bpf/syscall.h"
+#include "bpf/syscall/syscall.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/trace/trace.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "bpf/syscall.h"
+#include "bpf/syscall/syscall.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/trace/trace.h"
 
