@@ -18,7 +18,7 @@
 #include "bpf/cuda/batches.bpf.h"
 #include "bpf/cuda/calls.bpf.h"
 #include "bpf/cuda/copies.bpf.h"
-#include "bpf/cuda/counted_launches.bpf.h"
+#include "bpf/cuda/counted_launches/program.bpf.h"
 #include "bpf/cuda/graphs/graphs.bpf.h"
 #include "bpf/cuda/last_calls.bpf.h"
 #include "bpf/cuda/kernel_handles.bpf.h"

@@ -144,7 +144,7 @@ enum cuda_node_parameters {
  * probe. */
 #define CUDA_EXITS     (1ULL << 59)
 #define CUDA_OF_DRIVER (1ULL << 60)
-/* Set when attaching to launches at their entry only (cuda/counted_launches.bpf.h); the second, if
+/* Set when attaching to launches at their entry only (cuda/counted_launches/); the second, if
  * the link is of one process. */
 #define CUDA_AT_ENTRY (1ULL << 22)
 #define CUDA_OF_ONE   (1ULL << 23)

@@ -4,7 +4,7 @@
 #ifndef GPUSNOOP_CUDA_LAST_CALLS_BPF_H
 #define GPUSNOOP_CUDA_LAST_CALLS_BPF_H
 
-#include "bpf/cuda/counted_launches.bpf.h"
+#include "bpf/cuda/counted_launches/nested.bpf.h"
 #include "bpf/lib/open_calls.bpf.h"
 
 _Static_assert(CUDA_TRACED_FUNCTIONS <= LAST_CALL_FUNCTIONS, "a function is bits of a word");

@@ -35,7 +35,7 @@ namespace gpusnoop::probes {
 //    pause: the kernel calls the program of each link for each launch of any process.
 //
 // When links are exchanged, both are attached for a moment. The programs see to a launch in this
-// moment once (bpf/cuda/counted_launches.bpf.h).
+// moment once (bpf/cuda/counted_launches/nested.bpf.h).
 class LaunchProbes {
 public:
     static constexpr std::size_t max_own = 32;
