@@ -42,8 +42,9 @@ uname -sr
 head -n 1 "$work/version"
 
 start_exporter() { # start_exporter MODE: sets exporter, url
-    # The pid label: PyTorch's process has the name of every Python program.
-    printf 'labels: {pid: true}\ncuda: {attach: %s}\nhistograms: [%s]\n' "$1" "$histograms" >"$work/config.yaml"
+    # The pid label: PyTorch's process has the name of every Python program. Without a limit, as the programs compare the
+    # durations and the failures of their launches, too, which launches that are only counted do not have.
+    printf 'labels: {pid: true}\ncuda: {attach: %s, max_overhead: 0}\nhistograms: [%s]\n' "$1" "$histograms" >"$work/config.yaml"
     : >"$work/exporter.log"
     "$EXPORTER" --config.file="$work/config.yaml" \
         --web.listen-address=127.0.0.1:0 2>>"$work/exporter.log" &
