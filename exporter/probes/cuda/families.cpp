@@ -135,6 +135,13 @@ LaunchFamilies make_launch_families(series::FamilySet &set) {
                         "were: launches for each wait, copy and other call, which are always "
                         "counted; without such calls, launches per second.",
                         {gpu}),
+        .unobserved_bounds = set.counter(
+            "cuda_launches_unobserved_bound_total",
+            "Bounds of that estimate. bound=\"lower\": the program launches no faster while it is "
+            "not "
+            "observed; bound=\"upper\": a launch costs it twice what is reported. Both equal the "
+            "estimate for programs that make enough other calls.",
+            {{"bound", true}}),
     };
 }
 

@@ -37,6 +37,7 @@ struct LaunchFamilies {
     series::Family &launch_threads;
     series::Family &unobserved;
     series::Family &unobserved_launches;
+    series::Family &unobserved_bounds;
 };
 
 struct GraphFamilies {

@@ -172,6 +172,13 @@ TEST_CASE("a process that costs too much has its launches seen in turns, and not
     CHECK(estimated > unseen / 2);
     CHECK(estimated < unseen * 2);
     CHECK_FALSE(page.has(estimated_family, light.of()));
+    const auto bound = [&](const std::string &which) {
+        return page.sum("gpusnoop_cuda_launches_unobserved_bound_total",
+                        {{"comm", heavy.comm}, {"bound", which}});
+    };
+    CHECK(bound("lower") > 0);
+    CHECK(bound("lower") <= estimated + 1);
+    CHECK(bound("upper") + 1 >= estimated);
     heavy.be("slow");
     heavy.be("idle");
     const double all = number(heavy.truth().launches);

@@ -336,7 +336,8 @@ Unseen LaunchGovernor::unseen(const ProcessKey &process) const {
     const State &state = found->second;
     const nanoseconds pause =
         state.paused_at ? now_on(CLOCK_MONOTONIC) - *state.paused_at : nanoseconds(0);
-    return {state.unseen + pause, state.launches.total()};
+    return {state.unseen + pause, state.launches.total(), state.launches.least(),
+            state.launches.most()};
 }
 
 // The last process with this id is the one that runs.

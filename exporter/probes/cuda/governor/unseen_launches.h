@@ -2,8 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
+
+#include "exporter/probes/frame/max_overhead.h"
 
 namespace gpusnoop::probes {
 
@@ -11,12 +14,16 @@ namespace gpusnoop::probes {
 struct Unseen {
     std::chrono::nanoseconds time{};  // in which they were not
     std::uint64_t launches = 0;       // estimated
+    // Between which they are: see UnseenLaunches.
+    std::uint64_t least = 0;
+    std::uint64_t most = 0;
 };
 
 // An estimate, from the process's turns on either side of each pause. A program that waits or
 // copies makes so many launches for each of these calls, which are counted in pauses, too, so that
 // it does not matter that it is slower in a turn. Of one that only launches, the rate counts: that
-// of the time which the probes left it. All counts are since the process began.
+// of the time which the probes left it, by what they are said to cost. At least, they cost nothing;
+// at most, MaxOverhead::true_cost times as much. All counts are since the process began.
 class UnseenLaunches {
 public:
     struct Counts {
@@ -69,13 +76,33 @@ public:
             const double ns = paused_ns_ + static_cast<double>((now.at - began_.at).count());
             const double calls = paused_calls_ + since(began_.calls, now.calls);
             const double launches = paused_launches_ + since(began_.launches, now.launches);
-            total_ = std::max(total_, settled_ + unseen(calls, ns, launches));
+            for (Estimate &one : estimates_) {
+                one.raise_to(unseen(one, calls, ns, launches));
+            }
         }
     }
 
-    [[nodiscard]] std::uint64_t total() const { return static_cast<std::uint64_t>(total_); }
+    [[nodiscard]] std::uint64_t least() const { return whole(estimates_.front()); }
+    [[nodiscard]] std::uint64_t total() const { return whole(estimates_[1]); }
+    [[nodiscard]] std::uint64_t most() const { return whole(estimates_.back()); }
 
 private:
+    // By how many times the cost that is known the program is slower in its turns.
+    struct Estimate {
+        double times = 1;
+        double free_ns = 0;  // of the last turns, without that
+        double settled = 0;
+        double total = 0;
+
+        void end_turn(double took, double cost, double weight) {
+            const double least = took / (1 + times);  // some of it was the program's
+            free_ns = free_ns * weight + std::max(took - times * cost, least);
+        }
+        void raise_to(double unsettled) { total = std::max(total, settled + unsettled); }
+    };
+    static std::uint64_t whole(const Estimate &one) {
+        return static_cast<std::uint64_t>(one.total);
+    }
     static double since(std::uint64_t before, std::uint64_t now) {
         return now > before ? static_cast<double>(now - before) : 0;
     }
@@ -87,23 +114,27 @@ private:
         const double weight = calls_ > 0 && calls_ < enough_calls ? 1 : kept;
         launches_ = launches_ * weight + since(began_.launches, now.launches);
         calls_ = calls_ * weight + since(began_.calls, now.calls);
-        free_ns_ = free_ns_ * weight + std::max(took - cost, took / 2);
-        const double estimate = unseen(paused_calls_, paused_ns_, paused_launches_);
-        total_ = std::max(total_, settled_ + estimate);
+        for (Estimate &one : estimates_) {
+            one.end_turn(took, cost, weight);
+            one.raise_to(unseen(one, paused_calls_, paused_ns_, paused_launches_));
+        }
         // And the pauses until then are estimated once more when there are.
         if (calls_ >= enough_calls || calls_ + paused_calls_ == 0) {
-            settled_ += estimate;
+            for (Estimate &one : estimates_) {
+                one.settled += unseen(one, paused_calls_, paused_ns_, paused_launches_);
+            }
             paused_calls_ = paused_ns_ = paused_launches_ = 0;
         }
     }
     // In pauses with so many other calls, that took so long, and at whose beginning so many
     // launches were counted before their probe was gone.
-    [[nodiscard]] double unseen(double calls, double ns, double counted) const {
-        if (free_ns_ == 0) {
+    [[nodiscard]] double unseen(const Estimate &estimate, double calls, double ns,
+                                double counted) const {
+        if (estimate.free_ns == 0) {
             return 0;  // there was no turn yet
         }
         const double made =
-            calls_ >= enough_calls ? calls * launches_ / calls_ : ns * launches_ / free_ns_;
+            calls_ >= enough_calls ? calls * launches_ / calls_ : ns * launches_ / estimate.free_ns;
         return std::max(0.0, made - counted);
     }
 
@@ -113,13 +144,12 @@ private:
     // Of the last turns.
     double launches_ = 0;
     double calls_ = 0;
-    double free_ns_ = 0;
     // Of the pauses that are not settled.
     double paused_calls_ = 0;
     double paused_ns_ = 0;
     double paused_launches_ = 0;
-    double settled_ = 0;
-    double total_ = 0;
+    std::array<Estimate, 3> estimates_{
+        {{.times = 0}, {.times = 1}, {.times = MaxOverhead::true_cost}}};
 };
 
 }  // namespace gpusnoop::probes

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <tsl/robin_map.h>
 
@@ -70,6 +71,8 @@ struct CudaLaunches::State final : PartState {
     std::map<std::int32_t, std::uint64_t> by_device;
     Unseen unseen;
     std::optional<series::Slot> unseen_slot;
+    Bound lower;
+    Bound upper;
 };
 
 CudaLaunches::CudaLaunches(series::FamilySet &families, const CudaProcessTable &processes,
@@ -244,10 +247,27 @@ void CudaLaunches::note_unseen(Process &process) {
             static_cast<std::uint64_t>((unseen.time - state.unseen.time).count()));
         state.unseen.time = unseen.time;
     }
-    if (unseen.launches > state.unseen.launches && !state.by_device.empty()) {
+    if (state.by_device.empty()) {
+        return;
+    }
+    if (unseen.launches > state.unseen.launches) {
         add_unseen(process, unseen.launches - state.unseen.launches);
         state.unseen.launches = unseen.launches;
     }
+    note_bound(process, "lower", unseen.least, state.lower);
+    note_bound(process, "upper", unseen.most, state.upper);
+}
+
+void CudaLaunches::note_bound(const Process &process, const std::string &name,
+                              std::uint64_t launches, Bound &bound) {
+    if (launches <= bound.launches) {
+        return;
+    }
+    if (!bound.slot) {
+        bound.slot = families_.unobserved_bounds.slot(process.owner, labels_of(process, {name}));
+    }
+    families_.unobserved_bounds.add(*bound.slot,
+                                    launches - std::exchange(bound.launches, launches));
 }
 
 // On the devices on which it launched while its launches were counted, in that proportion.

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +16,8 @@
 #include "exporter/probes/cuda/launches/kernel_names.h"
 #include "exporter/probes/cuda/launches/launch_shape.h"
 #include "exporter/probes/cuda/process.h"
+#include "exporter/series/family.h"
+#include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
 
@@ -53,6 +56,11 @@ public:
 private:
     struct Count;
     struct State;
+    // Of the launches that were not counted.
+    struct Bound {
+        std::uint64_t launches = 0;
+        std::optional<series::Slot> slot{};
+    };
 
     void add(Process &process, LaunchShape shape, std::uint64_t amount, std::uint64_t began_ns);
     [[nodiscard]] series::Slot slot_of(const Process &process, const LaunchShape &shape,
@@ -63,6 +71,8 @@ private:
     // The slots of a device's durations and threads.
     const std::array<series::Slot, 2> &times_of(Process &process, std::int32_t device);
     void add_unseen(Process &process, std::uint64_t launches);
+    void note_bound(const Process &process, const std::string &name, std::uint64_t launches,
+                    Bound &bound);
     void note_named(Process &process);
     void give_up_names(Process &process);
     void ask(const Process &process, const KernelNames::Request &request);

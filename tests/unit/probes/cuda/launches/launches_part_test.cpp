@@ -93,6 +93,30 @@ TEST_CASE("estimated launches are of the devices on which the process launched, 
     CHECK(fixture.sum("cuda_launches_unobserved_total", {}) == 1'001);
 }
 
+TEST_CASE("the bounds of estimated launches are counted once the process has launched") {
+    LaunchesFixture fixture;
+    Unseen unseen{1s, 1'000, 900, 1'200};
+    fixture.callbacks.unseen_of = [&](const ProcessKey &) { return unseen; };
+    fixture.launches.note_unseen(fixture.process());
+    CHECK(fixture.page("cuda_launches_unobserved_bound_total").empty());
+    const cuda_launch_key key{fixture.process().key.since_ns,
+                              0x10,
+                              fixture.process().key.tgid,
+                              0,
+                              {1, 1, 1},
+                              {1, 1, 1},
+                              0};
+    fixture.launches.on_counted(fixture.process(), key, {1, 1});
+    fixture.launches.note_unseen(fixture.process());
+    fixture.launches.note_unseen(fixture.process());
+    CHECK(fixture.sum("cuda_launches_unobserved_bound_total", {"lower"}) == 900);
+    CHECK(fixture.sum("cuda_launches_unobserved_bound_total", {"upper"}) == 1'200);
+    unseen = {1s, 1'000, 100, 1'201};  // the governor has forgotten the process, or not
+    fixture.launches.note_unseen(fixture.process());
+    CHECK(fixture.sum("cuda_launches_unobserved_bound_total", {"lower"}) == 900);
+    CHECK(fixture.sum("cuda_launches_unobserved_bound_total", {"upper"}) == 1'201);
+}
+
 TEST_CASE("the part of launches needs a process until the names that it waits for have come") {
     LaunchesFixture fixture;
     Process &process = fixture.process();

@@ -78,6 +78,33 @@ TEST_CASE(
     CHECK(is_about_one(program.estimated_over_made()));
 }
 
+TEST_CASE("launches of a program that only launches are within the bounds of the estimate") {
+    for (const double reported : {0.5, 0.7, 1.0, 1.5}) {
+        CAPTURE(reported);
+        UnseenProgram program{100'000, 0, 4us, reported};
+        program.take_turns(10, 3s, 100ms);
+        program.pause(1s);
+        const double unseen = program.made - program.counted;
+        CHECK(static_cast<double>(program.estimate.least()) < 0.98 * unseen);
+        CHECK(static_cast<double>(program.estimate.most()) > 0.98 * unseen);
+    }
+    // A launch that costs nothing: it is no faster in pauses.
+    UnseenProgram program{100'000, 0, 0us};
+    program.take_turns(10, 3s, 100ms);
+    program.pause(1s);
+    CHECK(program.estimate.least() == program.estimate.total());
+    CHECK(program.estimate.most() == program.estimate.total());
+}
+
+TEST_CASE("what waits tell of launches has no bounds, whatever the probes cost") {
+    UnseenProgram program{50'000, 100, 10us, 0.3};
+    program.take_turns(20, 5s, 200ms);
+    program.pause(5s);
+    CHECK(is_about_one(program.estimated_over_made()));
+    CHECK(program.estimate.least() == program.estimate.total());
+    CHECK(program.estimate.most() == program.estimate.total());
+}
+
 TEST_CASE("before its first turn ends, nothing is estimated, and then the pause before it, too") {
     UnseenProgram program{10'000, 10, 1us};
     program.pause(4s);
