@@ -67,6 +67,6 @@ class Exporter:
         return total_of(self.page(), family, label)
 
 
-def total_of(page, family, label):
+def total_of(page, family, *labels):
     return sum(float(line.rsplit(" ", 1)[1]) for line in page.splitlines()
-               if line.startswith(family + "{") and label in line)
+               if line.startswith(family + "{") and all(label in line for label in labels))

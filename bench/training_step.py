@@ -42,14 +42,14 @@ REACHED = 0.9
 
 
 class Load:
-    """One rate: what the host does before a launch, and what the GPU does after it."""
+    """One rate: what the host does before a launch, and what the GPU does after it. `alone`: a step has no other calls."""
 
-    def __init__(self, bound, rate):
-        self.bound, self.rate = bound, rate
+    def __init__(self, bound, rate, alone=False):
+        self.bound, self.rate, self.alone = bound, rate, alone
         period = 1e9 / rate
         spare = max(0.0, period - LAUNCH_NS)
         self.framework_ns = spare if bound == "launch" else spare / 2
-        self.kernel_ns = period / 2 if bound == "launch" else period
+        self.kernel_ns = -1 if alone else period / 2 if bound == "launch" else period
 
 
 LOADS = [Load(bound, rate) for bound in ("GPU", "launch") for rate in RATES]
@@ -97,8 +97,11 @@ def launches_on(page):
     return total_of(page, "gpusnoop_cuda_kernel_launches_total", f'comm="{NAME}"')
 
 
-def estimated_on(page):
-    return total_of(page, "gpusnoop_cuda_launches_unobserved_total", f'comm="{NAME}"')
+def estimates_on(page):
+    """Of the launches in pauses: the lower bound, the estimate, the upper bound."""
+    bounds = {bound: total_of(page, "gpusnoop_cuda_launches_unobserved_bound_total", f'comm="{NAME}"', f'bound="{bound}"')
+              for bound in ("lower", "upper")}
+    return bounds["lower"], total_of(page, "gpusnoop_cuda_launches_unobserved_total", f'comm="{NAME}"'), bounds["upper"]
 
 
 class Nobody:
@@ -119,9 +122,9 @@ class Page(Nobody):
     def launches(self):
         return launches_on(self.exporter.page()) - self.before
 
-    def launches_and_estimate(self):
+    def launches_and_estimates(self):
         page = self.exporter.page()
-        return launches_on(page), estimated_on(page)
+        return launches_on(page), *estimates_on(page)
 
     def cost(self):
         return self.exporter.total("gpusnoop_overhead_seconds_total", f'comm="{NAME}"')
@@ -280,12 +283,12 @@ class Limited:
             watch = way.watch(exporter, traced)
             plain = untraced.run(load, plain_seconds)[0]
             traced.run(load, warm_up)
-            done, seen_before = traced.launches, watch.launches_and_estimate()
+            done, seen_before = traced.launches, watch.launches_and_estimates()
             rate = traced.run(load, seconds)[0]
             made = traced.launches - done
-            seen, estimated = (now - before for now, before in zip(watch.launches_and_estimate(), seen_before))
+            seen, lower, estimated, upper = (now - before for now, before in zip(watch.launches_and_estimates(), seen_before))
             self.seen = seen / made
-            self.shown = (seen + estimated) / made
+            self.lower, self.shown, self.upper = ((seen + launches) / made for launches in (lower, estimated, upper))
             self.kept = 2 * rate / (plain + untraced.run(load, plain_seconds)[0])
 
 
@@ -293,21 +296,30 @@ def limited_table(results, options):
     """rate -> what is kept in the best mode. One round: each cell takes a minute."""
     loads = [load for load in LOADS if load.bound == "launch"]
     loads = loads[-1:] if options.quick else loads
-    found = {}
+    alone = Load("launch", RATES[-1], alone=True)
+    found, found_alone = {}, {}
     for mode in MODES[:1] if options.quick else MODES:
         way = Ours(mode, limit=f"{LIMIT}%")
         # One exporter for all rates: by perf it takes longer than a minute to detach. Each loop is a process, whose limit is its own.
         with ExitStack() as stack:
             exporter = way.start(options, stack)
             found[mode] = [Limited(options, way, exporter, load) for load in loads]
+            found_alone[mode] = Limited(options, way, exporter, alone)
     results.table(
         "Training step throughput by default",
         f"The launch-bound loop with the exporter in its default configuration (`cuda: {{max_overhead: {LIMIT}%}}`), from its {LIMIT_WARM_UP}th second on: "
         "its steps per second relative to an untraced loop before and after it. In parentheses: the share of its launches that were counted, and the share "
-        "that they are with the estimate of the others (`gpusnoop_cuda_launches_unobserved_total`).",
+        "that they are with the estimate of the others (`gpusnoop_cuda_launches_unobserved_total`). The last row has the bounds of that share, too "
+        "(`gpusnoop_cuda_launches_unobserved_bound_total`).",
         ["launches a second", *found],
         [[f"{load.rate:,}", *(f"{limited.kept:.3f} ({limited.seen:.0%}, {limited.shown:.1%})" for limited in row)]
-         for load, row in zip(loads, zip(*found.values()))])
+         for load, row in zip(loads, zip(*found.values()))]
+        + [[f"{alone.rate:,}, without copies and waits", *(f"{limited.kept:.3f} ({limited.seen:.0%}, {limited.shown:.1%}; {limited.lower:.1%} to "
+                                                          f"{limited.upper:.1%})" for limited in found_alone.values())]])
+    for mode, limited in found_alone.items():
+        results.bar(f"launches of a loop without copies and waits, within their bounds, {mode}", "lower <= 1 <= upper",
+                    f"{limited.lower:.3f} to {limited.upper:.3f}", limited.lower <= 1 <= limited.upper,
+                    "the loop's own speed varies between observed seconds and pauses")
     for mode, cells in found.items():
         least = min(limited.kept for limited in cells)
         results.bar(f"launch-bound loop in the default configuration, steps over untraced, lowest of all rates, {mode}", ">= 0.97x",

@@ -4,7 +4,8 @@
 //
 //   training_loop --calibrate      prints what work and calls cost here, for the other form
 //   training_loop WORK_NS CALL_NS  waits on stdin for lines "FRAMEWORK_NS KERNEL_NS SECONDS", and
-//                                  answers each with "STEPS LAUNCHES NS CPU_NS"
+//                                  answers each with "STEPS LAUNCHES NS CPU_NS". With a negative
+//                                  KERNEL_NS, steps have nothing but their launches
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -64,6 +65,7 @@ struct Speed {
 struct Rate {
     Nanoseconds framework_ns = 0;  // of the host, between two launches
     Nanoseconds kernel_ns = 0;     // of the GPU
+    [[nodiscard]] bool only_launches() const { return kernel_ns < 0; }
 };
 
 // In the middle of each call of the stand-ins. Of the two layers, the driver's works.
@@ -102,14 +104,12 @@ public:
     Loop &operator=(const Loop &) = delete;
 
     void step(const Rate &rate) {
-        copy_batch();
-        const std::uint64_t framework = speed_.units(rate.framework_ns);
-        for (unsigned i = 0; i < launches_a_step; i++) {
-            work(framework);
-            launch_one(i);
-            cudaGetLastError();  // PyTorch checks each launch
-            gpu_.submit(rate.kernel_ns);
+        if (rate.only_launches()) {
+            launch_all(rate);
+            return;
         }
+        copy_batch();
+        launch_all(rate);
         cudaMemcpyAsync(host_.data(), device_, sizeof(float), standin::kDeviceToHost, nullptr);
         gpu_.submit(copy_ns);
         gpu_.wait();
@@ -117,6 +117,16 @@ public:
     }
 
 private:
+    void launch_all(const Rate &rate) {
+        const std::uint64_t framework = speed_.units(rate.framework_ns);
+        for (unsigned i = 0; i < launches_a_step; i++) {
+            work(framework);
+            launch_one(i);
+            cudaGetLastError();  // PyTorch checks each launch
+            gpu_.submit(std::max(0.0, rate.kernel_ns));
+        }
+    }
+
     void copy_batch() {
         for (int i = 0; i < 2; i++) {
             cudaMemcpyAsync(device_, host_.data(), batch_bytes, standin::kHostToDevice, nullptr);
