@@ -23,9 +23,10 @@
 //   call FUNCTION       by a thread, which ends: cudaMemset, cudaMemcpy, cudaDeviceSynchronize or
 //                       cudaLaunchKernel
 //   hang FUNCTION       the same, but the call does not return
-//   forks N             children, one after the other, which allocate memory, set it and free it,
-//   and end loads PATH N        N times: loads that copy of the runtime, allocates and frees by it,
-//   unloads
+//   forks N             children, one after the other, which allocate memory, set it, free it and
+//                       end
+//   loads PATH N        N times: loads that copy of the runtime, allocates and frees by its
+//                       functions, and unloads it
 //
 // Children, N of each. The first four are waited for:
 //

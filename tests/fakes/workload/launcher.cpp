@@ -1,9 +1,12 @@
-// launcher [long N | busy N | paced N | peek N] [--name NAME] [--wait-for-file FILE]: launches
-// kernels as fast as it can, and frees and allocates device memory after each 5000th. With "long",
-// each Nth launch takes a second and a half; with "busy", each launch takes N microseconds of CPU
-// time; with "paced", it rests a millisecond after each Nth; with "peek", it calls
-// cudaPeekAtLastError N times after each. SIGUSR1 makes it slow, then idle, then slow again and so
-// on; SIGUSR2 makes it fast. Prints "slow", "idle" or "fast" when it becomes that.
+// launcher [WAY N] [--name NAME] [--wait-for-file FILE]: launches kernels as fast as it can, and
+// frees and allocates device memory after each 5000th. SIGUSR1 makes it slow, then idle, then slow
+// again and so on; SIGUSR2 makes it fast. Prints "slow", "idle" or "fast" when it becomes that.
+//
+//   long N    each Nth launch takes a second and a half
+//   busy N    each launch takes N microseconds of CPU time
+//   paced N   it rests a millisecond after each Nth launch
+//   peek N    it calls cudaPeekAtLastError N times after each launch
+//   forks N   at first, it launches once, and so many children launch ten times each
 
 #include "workload/kernels.h"
 #include "workload/options.h"
@@ -19,9 +22,13 @@
 #include <string_view>
 #include <thread>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 namespace {
 
 constexpr unsigned kLaunchesABlock = 5000;
+constexpr unsigned kLaunchesAChild = 10;
 constexpr std::chrono::milliseconds kPause{2};
 constexpr std::chrono::milliseconds kIdlePause{20};  // hundreds of idle ones take no CPU
 constexpr std::chrono::milliseconds kLong{1500};
@@ -72,10 +79,28 @@ void be_fast(int) {
     g_pace = kFast;
 }
 
+void launch_one(float *block) {
+    demo::launch({1, 1, 1}, {32, 1, 1}, saxpy, 1, 2.0F, static_cast<const float *>(block), block);
+}
+
+void launch_in_children(unsigned children) {
+    for (unsigned child = 0; child < children; child++) {
+        const pid_t pid = fork();
+        if (pid == 0) {
+            for (unsigned i = 0; i < kLaunchesAChild; i++) {
+                launch_one(nullptr);
+            }
+            _exit(0);
+        }
+        waitpid(pid, nullptr, 0);
+    }
+}
+
 struct Way {
     unsigned long_one = 0;  // no launch
     unsigned paced = 0;
     unsigned peeks = 0;
+    unsigned forks = 0;
 };
 
 // False: the first words are no way.
@@ -90,6 +115,8 @@ bool read_way(std::string_view name, unsigned number, Way &way) {
         way.paced = number;
     } else if (name == "peek") {
         way.peeks = number;
+    } else if (name == "forks") {
+        way.forks = number;
     } else {
         return false;
     }
@@ -114,6 +141,10 @@ int main(int argc, char **argv) {
     std::signal(SIGUSR2, be_fast);
     demo::watch_stop_signals();
     demo::prepare(options);
+    if (way.forks > 0) {
+        launch_one(nullptr);
+        launch_in_children(way.forks);
+    }
     int said = kFast;
     void *block = nullptr;
     for (unsigned launched = 0; !demo::stop_requested();) {
@@ -133,8 +164,7 @@ int main(int argc, char **argv) {
             std::this_thread::sleep_for(kRest);
         }
         g_takes_long = way.long_one != 0 && (launched + 1) % way.long_one == 0;
-        demo::launch({1, 1, 1}, {32, 1, 1}, saxpy, 1, 2.0F, static_cast<float *>(block),
-                     static_cast<float *>(block));
+        launch_one(static_cast<float *>(block));
         for (unsigned i = 0; i < way.peeks; i++) {
             cudaPeekAtLastError();
         }

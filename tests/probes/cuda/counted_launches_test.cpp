@@ -13,6 +13,7 @@
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/cuda_workload.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/gpu_node.h"
 #include "tests/harness/pin_directory.h"
 #include "tests/probes/cuda/levels.h"
 
@@ -74,6 +75,46 @@ TEST_CASE("launches that are counted in the driver are exact by kernel, shape an
         }
     }
     CHECK(exporter.scrape().sum("gpusnoop_probe_stale_calls_total", {{"probe", "cuda"}}) == 0);
+}
+
+TEST_CASE("launches that are counted in the driver are those of the GPU that the program meant",
+          "[kernel]") {
+    require_bpf();
+    const std::string mode = attach_modes().front();
+    const GpuNode node(3);
+    const Exporter exporter(counted_config(mode) + node.config());
+    const Process holder = ready_for_launches(exporter, mode);
+    const Fast fast;
+    fast.wait_until_counted(exporter);
+    const CountedRun run("gpus",
+                         {"workload", "--hold", "--everything", "--api", "both", "--threads", "2",
+                          "--iterations", "60"},
+                         {{"STANDIN_DEVICES", "2"}, {"CUDA_VISIBLE_DEVICES", "2,0"}});
+    run.process.wait_for_output("holding");
+    const auto truth = run.truth();
+    const Page page = exporter.wait_for(
+        counted_launches_family, {{"comm", run.comm}, {"via", "stream"}}, number(truth.launches));
+    check_counters(page, truth, run.comm, {"2", "0"}, Launches::counted);
+    CHECK(run.timed_on(page) == 0);
+}
+
+TEST_CASE("launches of forked children are counted in the driver",
+          "[kernel][modes][slow-by-perf]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    CAPTURE(mode);
+    const Exporter exporter(counted_config(mode));
+    const Process holder = ready_for_launches(exporter, mode);
+    const Fast fast;
+    fast.wait_until_counted(exporter);
+    const CountedRun run("forks", {"launcher", "forks", "5", "--rate", "1"});
+    run.process.wait_for_output("slow");
+    run.be("idle", SIGUSR1);
+    const auto truths = truth::read_truth(run.truths.path());
+    REQUIRE(truths.size() == 6);
+    const Page page =
+        exporter.wait_for(counted_launches_family, run.of(), number(truth::sum(truths).launches));
+    CHECK(run.timed_on(page) == 0);
 }
 
 TEST_CASE("no launch is lost or counted twice when links are exchanged",
