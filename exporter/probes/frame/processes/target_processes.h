@@ -21,8 +21,8 @@ namespace gpusnoop::probes {
 // One for all probes.
 class TargetProcesses {
 public:
-    // Probes that call start() before the CUDA probe has shared `gpu_processes` do not see GPU
-    // processes.
+    // `gpu_processes` must outlive it. Programs whose maps are shared before the CUDA probe has
+    // filled this in see no GPU processes.
     TargetProcesses(TargetsConfig config, std::chrono::nanoseconds rescan_interval,
                     const GpuProcessMaps &gpu_processes);
 
