@@ -6,11 +6,11 @@
 #include <string_view>
 #include <utility>
 
+#include "bpf/torch.h"
 #include "exporter/ebpf/attach/attach_modes.h"
 #include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/frame/libraries/entry_points.h"
-#include "exporter/probes/torch/functions.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "torch.skel.h"
 
@@ -25,13 +25,30 @@ struct TorchPrograms::Loaded {
 
 namespace {
 
+struct TorchFunction {
+    std::string_view symbol;
+    torch_function cookie;
+};
+
+// The functions of libc10 that PyTorch's allocators report to, of all versions from PyTorch 1.8 on.
+// A library has one or two of them. Sums of bytes are a signed `long` (l) up to PyTorch 2.0, and a
+// `size_t` (m) from 2.1 on. PyTorch 1.8 reports no sums. Both kinds of integers are the same in a
+// register.
+constexpr TorchFunction torch_functions[] = {
+    {"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", TORCH_REPORTS_USAGE},
+    {"_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE", TORCH_REPORTS_USAGE},
+    {"_ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE", TORCH_REPORTS_USAGE_ONLY},
+    {"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE", TORCH_REPORTS_OUT_OF_MEMORY},
+    {"_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE", TORCH_REPORTS_OUT_OF_MEMORY},
+};
+
 Result<std::vector<ebpf::AttachPoint>> find_points(const discovery::Library &library) {
     const auto elf = symbols::ElfFile::open(library.readable(), library.limits);
     if (!elf) {
         return tl::unexpected(elf.error());
     }
     std::vector<std::string_view> names;
-    for (const TorchFunction &function : torch_functions()) {
+    for (const TorchFunction &function : torch_functions) {
         names.push_back(function.symbol);
     }
     const auto found = elf->find_functions(names);
@@ -42,7 +59,7 @@ Result<std::vector<ebpf::AttachPoint>> find_points(const discovery::Library &lib
     std::set<std::uint64_t> taken;
     for (const symbols::FoundFunction &place : *found) {
         if (place.probeable && taken.insert(place.file_offset).second) {
-            points.push_back({place.file_offset, torch_functions()[place.name].cookie, true});
+            points.push_back({place.file_offset, torch_functions[place.name].cookie, true});
         }
     }
     use_cheapest_entries(*elf, library.readable(), *found, points);
