@@ -7,6 +7,7 @@
 //   paced N   it rests a millisecond after each Nth launch
 //   peek N    it calls cudaPeekAtLastError N times after each launch
 //   forks N   at first, it launches once, and so many children launch ten times each
+//   shapes N  at first, it launches with so many grids, twice with each
 
 #include "workload/kernels.h"
 #include "workload/options.h"
@@ -79,8 +80,9 @@ void be_fast(int) {
     g_pace = kFast;
 }
 
-void launch_one(float *block) {
-    demo::launch({1, 1, 1}, {32, 1, 1}, saxpy, 1, 2.0F, static_cast<const float *>(block), block);
+void launch_one(float *block, unsigned width = 1) {
+    demo::launch({width, 1, 1}, {32, 1, 1}, saxpy, 1, 2.0F, static_cast<const float *>(block),
+                 block);
 }
 
 void launch_in_children(unsigned children) {
@@ -96,11 +98,18 @@ void launch_in_children(unsigned children) {
     }
 }
 
+void launch_shapes(unsigned shapes) {
+    for (unsigned i = 0; i < 2 * shapes; i++) {
+        launch_one(nullptr, 1 + i % shapes);
+    }
+}
+
 struct Way {
     unsigned long_one = 0;  // no launch
     unsigned paced = 0;
     unsigned peeks = 0;
     unsigned forks = 0;
+    unsigned shapes = 0;
 };
 
 // False: the first words are no way.
@@ -117,6 +126,8 @@ bool read_way(std::string_view name, unsigned number, Way &way) {
         way.peeks = number;
     } else if (name == "forks") {
         way.forks = number;
+    } else if (name == "shapes") {
+        way.shapes = number;
     } else {
         return false;
     }
@@ -145,6 +156,7 @@ int main(int argc, char **argv) {
         launch_one(nullptr);
         launch_in_children(way.forks);
     }
+    launch_shapes(way.shapes);
     int said = kFast;
     void *block = nullptr;
     for (unsigned launched = 0; !demo::stop_requested();) {

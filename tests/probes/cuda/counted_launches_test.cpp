@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bpf/cuda/tables.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
 #include "tests/harness/cuda_workload.h"
@@ -96,6 +97,27 @@ TEST_CASE("launches that are counted in the driver are those of the GPU that the
         counted_launches_family, {{"comm", run.comm}, {"via", "stream"}}, number(truth.launches));
     check_counters(page, truth, run.comm, {"2", "0"}, Launches::counted);
     CHECK(run.timed_on(page) == 0);
+}
+
+TEST_CASE("past the shapes of a process that the kernel counts, totals are exact", "[kernel]") {
+    require_bpf();
+    const std::string mode = attach_modes().front();
+    const Exporter exporter(counted_config(mode));
+    const Process holder = ready_for_launches(exporter, mode);
+    const Fast fast;
+    fast.wait_until_counted(exporter);
+    const CountedRun run("shapes", {"launcher", "shapes", "3000", "--rate", "1"});
+    run.process.wait_for_output("slow");
+    run.be("idle", SIGUSR1);
+    const double launches = number(run.truth().launches);
+    REQUIRE(launches >= 6000);
+    const Page page = exporter.wait_for(counted_launches_family, run.of(), launches);
+    CHECK(run.timed_on(page) == 0);
+    const Labels rest = {{"comm", run.comm}, {"kernel", "other"}};
+    CHECK(page.sum(counted_launches_family, rest) > 0);
+    const std::size_t series = page.samples(counted_launches_family, run.of()).size();
+    CHECK(series ==
+          CUDA_MAX_COUNTED_OF_PROCESS + page.samples(counted_launches_family, rest).size());
 }
 
 TEST_CASE("launches of forked children are counted in the driver",
