@@ -10,9 +10,9 @@ namespace gpusnoop::probes {
 series::Family &make_overhead_family(series::FamilySet &set) {
     return set.counter(
         "overhead_seconds_total",
-        "Estimated time that the probes on functions have cost the threads of the process: calls "
-        "by kind of probe, times the measured cost of one (probe_cost_seconds). Usually less than "
-        "the program lost, and never more than its threads ran.",
+        "Estimated time that the probes on functions cost the threads of the process: the number "
+        "of probe hits of each kind, times the measured cost of one (probe_cost_seconds). Usually "
+        "a lower bound, and never more than the CPU time of the threads.",
         {{"probe", true}}, nanoseconds_per_second);
 }
 
