@@ -43,9 +43,9 @@ inline gpusnoop::probes::ProcessOverview process(std::size_t number) {
             .outstanding = {(20 - number) << 32U, 123'456},
             .calls = {.launches = 9'000, .errors = 12, .out_of_memory = 2},
             .limit =
-                "In the last 75 s: The host's own work is the limit: the launching thread ran "
-                "outside of CUDA calls 62 % of the time. The host kept the GPU or a stream "
-                "waiting at least 41 % of the time, mostly in the state running.",
+                "In the last 75 s: Host code is the limit: the launching thread ran outside CUDA "
+                "calls 62 % of the time. The host kept the GPU or a stream waiting at least 41 % "
+                "of the time, mostly in the state running.",
             .verdict = hangs ? "hangs" : "host"};
 }
 

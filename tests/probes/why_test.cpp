@@ -159,7 +159,7 @@ void check_what_limits(const Exporter &exporter, const std::vector<Limited> &mor
          "The GPU is the limit: the launching thread waited for it"},
         // It reads ahead while the GPU works.
         {"data", {"launch", "launch", "pipe", "20", "burn", "4"}, "mostly in the state pipe"},
-        {"idle", {"poll", "20"}, "It is idle: nothing was launched"},
+        {"idle", {"poll", "20"}, "The program is idle: it launched nothing"},
     };
     situations.insert(situations.end(), more.begin(), more.end());
     for (const auto &[key, loop, sentence] : situations) {
@@ -212,7 +212,7 @@ TEST_CASE("why says what limits a program that the GPU does not wait for", "[ker
     const Exporter exporter(why_enabled);
     check_what_limits(
         exporter,
-        {{"launches", {"inside", "launch", "futex", "20", "burn", "4"}, "inside of them"}});
+        {{"launches", {"inside", "launch", "futex", "20", "burn", "4"}, "in launch calls"}});
 }
 
 TEST_CASE("why says the same where launches are only counted", "[kernel]") {
@@ -282,7 +282,7 @@ TEST_CASE("why and the page say that a call hangs, and which", "[kernel]") {
     CHECK(one.at("call").at("age_seconds") > 5);
     CHECK(one.at("call").at("age_seconds") < 60);
     const std::string sentence =
-        "It hangs: the launching thread has been inside cudaDeviceSynchronize for ";
+        "The program hangs: the launching thread has been in cudaDeviceSynchronize for ";
     CHECK(one.at("sentence").get<std::string>().starts_with(sentence));
     eventually("the page says that it hangs",
                [&] { return http(exporter.port(), "/").body.find(sentence) != std::string::npos; });
@@ -352,7 +352,7 @@ TEST_CASE("why has a table for people, and the processes that it is asked for", 
     CHECK_THAT(one.output, ContainsSubstring(" s of its launching thread:\nData is the limit: "));
     CHECK_THAT(one.output, ContainsSubstring("\n  waiting for the GPU "));
     CHECK_THAT(one.output, ContainsSubstring(" s pipe (another process: a data loader)"));
-    CHECK_THAT(one.output, ContainsSubstring("\n  The GPU certainly had nothing to do for 0."));
+    CHECK_THAT(one.output, ContainsSubstring("\n  The GPU had no work from it for 0."));
     CHECK(one.output.find("why_other") == std::string::npos);
 }
 

@@ -16,7 +16,7 @@ std::vector<Finding> examine(const Result<config::Config> &config, const std::st
     std::vector<Finding> findings = {
         {"config", config ? Verdict::ok : Verdict::fail,
          config_name + (config ? " is valid" : " is not valid: " + config.error().message),
-         config ? "" : "the exporter does not start; what follows is for the defaults"}};
+         config ? "" : "the exporter does not start; the checks below use the defaults"}};
     const auto append = [&](std::vector<Finding> more) {
         findings.insert(findings.end(), std::make_move_iterator(more.begin()),
                         std::make_move_iterator(more.end()));

@@ -82,7 +82,7 @@ void check_wanted(const ebpf::Features &features, const std::string &key, ebpf::
         {key, works ? Verdict::ok : Verdict::fail,
          std::string(to_string(mode)) + (works ? ", which works" : ", which does not work"),
          works ? "" : "the probe attaches to nothing",
-         works ? "" : key + ": auto, which takes what works"});
+         works ? "" : key + ": auto, which selects a mode that works"});
 }
 
 using Btf = std::unique_ptr<btf, decltype([](btf *types) { btf__free(types); })>;
@@ -94,14 +94,14 @@ bool knows(const Btf &types, const char *name, std::uint32_t kind) {
 Finding tracepoint(const Btf &types, const char *name, const char *type, std::string costs) {
     const bool is_there = knows(types, type, BTF_KIND_TYPEDEF);
     return {name, is_there ? Verdict::ok : Verdict::warn,
-            is_there ? "this kernel has it" : "this kernel has none",
+            is_there ? "this kernel has it" : "this kernel lacks it",
             is_there ? "" : std::move(costs)};
 }
 
 // Its records have to be described by tracefs, too.
 Finding dma_fence(const Btf &types) {
     Finding finding = tracepoint(types, "dma_fence", "btf_trace_dma_fence_signaled",
-                                 "DMA fences of DRM drivers cannot be followed");
+                                 "DMA fences of DRM drivers cannot be traced");
     if (finding.verdict != Verdict::ok) {
         return finding;
     }
@@ -158,16 +158,16 @@ std::string probes_with_kprobes() {
 
 Finding kprobes() {
     const auto tried = try_kprobe();
-    return {"kprobes", tried ? Verdict::ok : Verdict::warn,
-            tried ? "work" : "do not work (" + tried.error().message + ")",
-            tried ? ""
-                  : probes_with_kprobes() +
-                        (tried.error().code == ENOENT ? "are unsupported" : "fail") +
-                        ": calls inside the kernel, such as PCI configuration accesses, cannot be "
-                        "seen",
-            tried ? ""
-                  : "a kernel with CONFIG_KPROBE_EVENTS; or pcie: {enabled: false} and nvlink: "
-                    "{enabled: false}"};
+    return {
+        "kprobes", tried ? Verdict::ok : Verdict::warn,
+        tried ? "work" : "do not work (" + tried.error().message + ")",
+        tried
+            ? ""
+            : probes_with_kprobes() + (tried.error().code == ENOENT ? "are unsupported" : "fail") +
+                  ": calls inside the kernel, such as PCI configuration accesses, cannot be traced",
+        tried ? ""
+              : "a kernel with CONFIG_KPROBE_EVENTS; or pcie: {enabled: false} and nvlink: "
+                "{enabled: false}"};
 }
 
 Finding kernel_version() {
@@ -191,14 +191,15 @@ std::vector<Finding> judge_features(const ebpf::Features &features, const config
                               "kernel that is not locked down for confidentiality"));
     const auto works = features.attach_modes();
     const auto has = [&](AttachMode mode) { return std::ranges::find(works, mode) != works.end(); };
-    findings.push_back(attach_way(features, AttachMode::session, false,
-                                  "a traced call costs two traps and not one (Linux 6.13 has it)"));
-    findings.push_back(attach_way(
-        features, AttachMode::multi, has(AttachMode::session),
-        "attaching takes a perf event for each function, and CAP_SYS_ADMIN (Linux 6.6 has it)"));
+    findings.push_back(
+        attach_way(features, AttachMode::session, false,
+                   "a traced call costs two traps instead of one (available since Linux 6.13)"));
+    findings.push_back(attach_way(features, AttachMode::multi, has(AttachMode::session),
+                                  "attaching needs a perf event for each function, and "
+                                  "CAP_SYS_ADMIN (available since Linux 6.6)"));
     findings.push_back(attach_way(features, AttachMode::perf,
                                   has(AttachMode::session) || has(AttachMode::multi),
-                                  "it is the last of the ways to attach to functions"));
+                                  "no other way to attach to functions is left"));
     if (features.find("uretprobe_seccomp") != nullptr) {
         const bool is_harmless = features.has_harmless_return_probes();
         findings.push_back(
@@ -206,10 +207,10 @@ std::vector<Finding> judge_features(const ebpf::Features &features, const config
              is_harmless ? "return probes do no harm to programs under seccomp"
                          : found(features, "uretprobe_seccomp"),
              is_harmless ? ""
-                         : "a return probe would end programs in containers, so the ends of calls "
-                           "are seen at exits, which costs a trap for each, and not of all "
-                           "functions",
-             is_harmless ? "" : "Linux 6.14 has it right, and so have later 6.12 and 6.13"});
+                         : "return probes would kill programs in containers, so the exporter "
+                           "probes exits instead: this costs one more trap per call, and does not "
+                           "work for all functions",
+             is_harmless ? "" : "use Linux 6.14 or later, or a later release of 6.12 or 6.13"});
     }
     if (works.empty()) {
         findings.push_back(
@@ -236,8 +237,7 @@ Finding judge_lockdown(const std::optional<std::string> &file) {
                         : file->substr(begin + 1, end - begin - 1);
     if (finding.found == "confidentiality") {
         finding.verdict = Verdict::fail;
-        finding.costs =
-            "programs may not read the kernel's memory, which ours do to tell processes apart";
+        finding.costs = "nothing can be traced, because BPF programs may not read kernel memory";
         finding.remedy = "boot with lockdown=integrity, or without lockdown";
     }
     return finding;
@@ -245,8 +245,8 @@ Finding judge_lockdown(const std::optional<std::string> &file) {
 
 Finding judge_unprivileged_bpf(const std::optional<std::string> &file, bool has_bpf) {
     return {"kernel.unprivileged_bpf_disabled", Verdict::ok,
-            file.value_or("not there") + (has_bpf ? ", which does not matter with CAP_BPF"
-                                                  : "; whatever it is, CAP_BPF is needed"),
+            file.value_or("not there") + (has_bpf ? ", which has no effect with CAP_BPF"
+                                                  : "; CAP_BPF is needed in any case"),
             ""};
 }
 
@@ -258,17 +258,17 @@ Finding judge_perf_paranoid(const std::optional<std::string> &file, bool has_per
     // Only distributions' kernels have these values; they require more than CAP_PERFMON.
     if (level > 2 && !has_admin) {
         return {name, Verdict::warn, found,
-                "above 2 Debian's and Ubuntu's kernels want CAP_SYS_ADMIN: without it profiles by "
-                "samples fail, and where links cannot be used (before Linux 5.18, or in modules "
-                "before 6.2) the probes on functions of the kernel",
-                "sysctl -w kernel.perf_event_paranoid=2, or give it CAP_SYS_ADMIN"};
+                "above 2, Debian's and Ubuntu's kernels require CAP_SYS_ADMIN: without it, sampled "
+                "profiles fail, and so do probes on kernel functions if links are unavailable "
+                "(before Linux 5.18, and in modules before 6.2)",
+                "sysctl -w kernel.perf_event_paranoid=2, or grant CAP_SYS_ADMIN"};
     }
     const bool is_fine = has_perfmon || level < 0;
     return {name, is_fine ? Verdict::ok : Verdict::warn,
-            found + (has_perfmon ? ", which does not matter with the capabilities here" : ""),
+            found + (has_perfmon ? ", which has no effect with these capabilities" : ""),
             is_fine ? ""
-                    : "without CAP_PERFMON new mappings are heard of at -1 only; new processes are "
-                      "found by the rescan"};
+                    : "without CAP_PERFMON, mapping events need the value -1; otherwise only the "
+                      "rescan finds new processes"};
 }
 
 std::vector<Finding> examine_kernel(const ebpf::Features &features, const config::Config &config) {
@@ -281,10 +281,9 @@ std::vector<Finding> examine_kernel(const ebpf::Features &features, const config
     const Btf types(btf__load_vmlinux_btf());
     const bool is_guarded = knows(types, "bpf_preempt_disable", BTF_KIND_FUNC);
     findings.push_back({"bpf_preempt_disable", Verdict::ok,
-                        is_guarded
-                            ? "this kernel has it"
-                            : "this kernel has none (Linux 6.10 has): programs in the kernel are "
-                              "not kept from being preempted, and are small enough for that",
+                        is_guarded ? "this kernel has it"
+                                   : "this kernel lacks it (available since Linux 6.10): BPF "
+                                     "programs can be preempted, and are small enough for that",
                         ""});
     findings.push_back(kprobes());
     findings.push_back(

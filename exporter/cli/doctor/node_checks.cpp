@@ -87,7 +87,7 @@ std::vector<Finding> examine_processes(const config::Config &config) {
         processes.insert(mapping.tgid);
     }
     std::vector<Finding> findings = {
-        {"processes", Verdict::ok, std::to_string(processes.size()) + " can be looked at", ""}};
+        {"processes", Verdict::ok, std::to_string(processes.size()) + " can be inspected", ""}};
     for (Finding &finding : judge_libraries(find_libraries(*mappings, **list, config))) {
         findings.push_back(std::move(finding));
     }
@@ -139,8 +139,10 @@ std::vector<Finding> examine_pins(const config::Config &config) {
     const std::string &path = cuda.pin_path;
     if (cuda.pin == probes::Pin::never) {
         if (ebpf::has_pins(path)) {
-            return {{"pins", Verdict::warn, path + " has pins of an earlier exporter",
-                     "its probes are still attached, and cost as much", "gpusnoop_exporter unpin"}};
+            return {
+                {"pins", Verdict::warn, path + " has pins of an earlier exporter",
+                 "its probes are still attached, and cost programs as much as a running exporter",
+                 "gpusnoop_exporter unpin"}};
         }
         return {};
     }
@@ -150,14 +152,14 @@ std::vector<Finding> examine_pins(const config::Config &config) {
     const bool exists = ::access(path.c_str(), F_OK) == 0;
     const std::string &place = exists ? path : parent;
     if (::statfs(place.c_str(), &file_system) != 0 || file_system.f_type != bpf_fs_magic) {
-        return {no_pins(cuda.pin, place + " is in no BPF file system that we see",
+        return {no_pins(cuda.pin, place + " is in no BPF file system that this process sees",
                         "mount -t bpf bpf /sys/fs/bpf")};
     }
     if (::faccessat(AT_FDCWD, place.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
-        return {
-            no_pins(cuda.pin, place + " cannot be written to by this user", "make it this user's")};
+        return {no_pins(cuda.pin, place + " cannot be written to by this user",
+                        "make this user its owner")};
     }
-    return {{"pins", Verdict::ok, place + " can hold them", ""}};
+    return {{"pins", Verdict::ok, place + " can be used", ""}};
 }
 
 }  // namespace
@@ -191,7 +193,7 @@ std::vector<Finding> judge_libraries(const std::vector<FoundLibrary> &libraries)
                 {"cuda_libraries", Verdict::warn,
                  (library.path.empty() ? library.name : library.path) + ": " + library.locked,
                  "the exporter attaches to the library when the process has unlocked them or ended",
-                 "see what it waits for (/proc/PID/stack), and end that or the process"});
+                 "find what it waits for (/proc/PID/stack), and end that or the process"});
         }
     }
     return findings;
@@ -219,7 +221,7 @@ std::vector<Finding> examine_node(const config::Config &config) {
     findings.push_back(
         {"nvidia_driver", version ? Verdict::ok : Verdict::warn,
          version ? version->substr(0, version->find('\n')) : "not loaded: no " + where + "/version",
-         version ? "" : "no program on this node can use a GPU of NVIDIA's",
+         version ? "" : "no program on this node can use an NVIDIA GPU",
          version ? "" : "modprobe nvidia, if this node has a GPU"});
     findings.push_back(judge_gpus(discovery::read_gpus(where), where));
     for (Finding &finding : examine_pins(config)) {

@@ -53,7 +53,7 @@ std::vector<Finding> judge_capabilities(const std::function<bool(Capability)> &h
                          Verdict without) {
         const bool is_there = has(capability);
         findings.push_back({capability_name(capability), is_there ? Verdict::ok : without,
-                            is_there ? "there, to " + std::string(lets) : "missing",
+                            is_there ? "present, to " + std::string(lets) : "missing",
                             is_there ? "" : std::string(costs),
                             is_there ? "" : remedy_for(capability)});
     };
@@ -72,7 +72,7 @@ Finding judge_memlock(std::uint64_t limit, std::uint64_t wanted, bool counts_by_
     const bool is_enough = !counts_by_limit || limit >= wanted;
     return {"memlock", is_enough ? Verdict::ok : Verdict::fail,
             counts_by_limit ? size_text(limit)
-                            : size_text(limit) + ", which does not matter since Linux 5.11",
+                            : size_text(limit) + ", which has no effect since Linux 5.11",
             is_enough ? "" : "the tables in the kernel need " + size_text(wanted),
             is_enough ? "" : "LimitMEMLOCK=infinity in a unit, ulimit -l unlimited in a shell"};
 }
@@ -82,21 +82,22 @@ Finding judge_files(std::uint64_t limit, bool attaches_by_perf) {
     // library.
     const std::uint64_t wanted = attaches_by_perf ? 4096 : enough_open_files;
     const bool is_enough = limit >= wanted;
-    return {"open_files", is_enough ? Verdict::ok : Verdict::warn,
-            limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit),
-            is_enough ? "" : "not every copy of a library may find a descriptor",
-            is_enough ? ""
-                      : "LimitNOFILE=" + std::to_string(wanted) + " in a unit, ulimit -n " +
-                            std::to_string(wanted) + " in a shell"};
+    return {
+        "open_files", is_enough ? Verdict::ok : Verdict::warn,
+        limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit),
+        is_enough ? "" : "the exporter may have no descriptors left for some copies of libraries",
+        is_enough ? ""
+                  : "LimitNOFILE=" + std::to_string(wanted) + " in a unit, ulimit -n " +
+                        std::to_string(wanted) + " in a shell"};
 }
 
 Finding judge_priority(bool is_preferred) {
     const std::string niceness = std::to_string(counting_niceness);
     return {"priority", Verdict::ok,
-            is_preferred ? "the thread that counts goes before others (nice " + niceness + ")"
-                         : "the thread that counts has no precedence over others",
+            is_preferred ? "the counting thread is preferred (nice " + niceness + ")"
+                         : "the counting thread is not preferred",
             is_preferred ? ""
-                         : "where programs keep all CPUs busy, records can be lost (LimitNICE=" +
+                         : "if programs keep all CPUs busy, records can be lost (LimitNICE=" +
                                niceness + " in a unit, --ulimit nice=35 in Docker)"};
 }
 

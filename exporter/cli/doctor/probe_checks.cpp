@@ -28,16 +28,17 @@ Finding judge(const probes::ProbeKind &kind, const probes::KernelView &kernel,
             add_once(costs, std::string(need.costs));
         }
     }
-    Finding finding{std::string(kind.name), Verdict::ok, "it has all that it needs", ""};
+    Finding finding{std::string(kind.name), Verdict::ok, "everything that it needs is available",
+                    ""};
     if (lacks.empty()) {
         return finding;
     }
-    finding.found = "it lacks " + lacks;
+    finding.found = "missing: " + lacks;
     if (kind.follows_processes(config)) {
         finding.verdict = Verdict::warn;
         finding.costs = costs;
     } else {
-        finding.found += ", and the probe is off";
+        finding.found += "; the probe is off";
     }
     return finding;
 }

@@ -101,7 +101,7 @@ Result<std::string> in_flight_lines(std::string_view answer, bool json) {
     try {
         return lines_of(Json::parse(answer), json);
     } catch (const std::exception &) {
-        return fail("its answer is not what an exporter of this version says of calls in flight");
+        return fail("its answer is not a list of calls in flight in this version's format");
     }
 }
 

@@ -63,7 +63,7 @@ Result<ProgramsSample> parse_programs(std::string_view page) {
         page.remove_prefix(end == std::string_view::npos ? page.size() : end + 1);
     }
     if (sample.version.empty()) {
-        return fail("its page of metrics is no gpusnoop_exporter's");
+        return fail("its metrics are not those of a gpusnoop_exporter");
     }
     // What has ended has counts still.
     std::erase_if(sample.programs, [](const auto &one) { return one.second.processes == 0; });

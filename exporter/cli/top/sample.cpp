@@ -117,7 +117,7 @@ Result<Sample> parse_sample(std::string_view json) {
     try {
         return read_sample(Json::parse(json));
     } catch (const std::exception &) {
-        return fail("its answer is not what an exporter of this version says of functions");
+        return fail("its answer is not a list of functions in this version's format");
     }
 }
 

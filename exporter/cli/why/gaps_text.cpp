@@ -21,7 +21,7 @@ std::string gap_states_text(const probes::GapTimes::Sum &sum) {
     }
     std::ranges::stable_sort(states, std::ranges::greater{}, [](auto &one) { return one.first; });
     const std::uint64_t explained = sum.explained_ns();
-    states.emplace_back(sum.ns > explained ? sum.ns - explained : 0, "in short ones");
+    states.emplace_back(sum.ns > explained ? sum.ns - explained : 0, "in short gaps");
     std::string text;
     for (const auto &[ns, name] : states) {
         const double part = percent(ns, sum.ns);
@@ -35,7 +35,7 @@ std::string gap_states_text(const probes::GapTimes::Sum &sum) {
 std::string line(std::string_view what, const probes::GapTimes::Sum &sum, std::uint64_t wall_ns) {
     return percent(sum.ns, wall_ns) < least_shown_percent
                ? ""
-               : fmt::format("  {} had nothing to do for {} in {} gap{}: {}.\n", what,
+               : fmt::format("  {} had no work from it for {}, in {} gap{}: {}.\n", what,
                              seconds_text(sum.ns, wall_ns), sum.gaps, sum.gaps == 1 ? "" : "s",
                              gap_states_text(sum));
 }
@@ -43,8 +43,8 @@ std::string line(std::string_view what, const probes::GapTimes::Sum &sum, std::u
 }  // namespace
 
 std::string gaps_text(const probes::GapTimes &gaps, std::uint64_t wall_ns) {
-    return line("The GPU certainly", gaps.by_drain[HOST_DRAIN_device], wall_ns) +
-           line("A stream that it waited for", gaps.by_drain[HOST_DRAIN_stream], wall_ns);
+    return line("The GPU", gaps.by_drain[HOST_DRAIN_device], wall_ns) +
+           line("A stream", gaps.by_drain[HOST_DRAIN_stream], wall_ns);
 }
 
 }  // namespace gpusnoop::why

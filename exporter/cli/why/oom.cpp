@@ -126,7 +126,7 @@ Result<OomText> oom_text(std::string_view json,
         }
         return result;
     } catch (const std::exception &) {
-        return fail("its answer is not what an exporter of this version says of memory");
+        return fail("its answer is not a list of refusals of memory in this version's format");
     }
 }
 

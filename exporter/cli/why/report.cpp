@@ -11,7 +11,7 @@ namespace gpusnoop::why {
 
 Result<Report> report_of(const Times &before, const Times &now, const std::string &name) {
     if (now.elapsed_ns <= before.elapsed_ns) {
-        return fail("it was restarted in between: ask again");
+        return fail("it was restarted in between: run this again");
     }
     Report report{
         .elapsed_ns = now.elapsed_ns - before.elapsed_ns, .findings = {}, .is_of_all = name == "*"};

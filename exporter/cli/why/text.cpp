@@ -211,7 +211,7 @@ std::string program_text(const Program &program, std::uint64_t elapsed_ns) {
                     sentence_of(finding.conclusion), advice_of(finding.conclusion.limit));
     text += table_text(finding, wall);
     if (idle > 0 && process.threads > 1) {
-        text += fmt::format("  (and {} in which one of them waited for another one)\n",
+        text += fmt::format("  (plus {} in which one of them waited for another)\n",
                             seconds_text(idle, wall));
     }
     text += gaps_text(process.times.gaps, std::min(wall, elapsed_ns));
@@ -238,7 +238,7 @@ std::string not_shown_text(const Programs &programs) {
 
 std::string report_text(const Report &report) {
     if (report.findings.empty()) {
-        return "No process has launched work on a GPU since the exporter began to follow it.\n";
+        return "No running process has launched GPU work since the exporter started.\n";
     }
     const Programs programs = programs_of(report);
     std::string text;

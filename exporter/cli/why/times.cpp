@@ -118,7 +118,7 @@ Result<Times> parse_times(std::string_view json) {
         }
         return times;
     } catch (const std::exception &) {
-        return fail("its answer is not what an exporter of this version says of launching threads");
+        return fail("its answer is not a list of launching threads in this version's format");
     }
 }
 

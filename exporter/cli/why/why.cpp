@@ -30,8 +30,8 @@ Result<Times> ask(top::Client &client, const Options &options) {
         return answer->status != unavailable
                    ? tl::unexpected(usable.error())
                    : fail(usable.error().message +
-                          " Its configuration needs host.time.enabled: true (host: {time: "
-                          "{enabled: true}}), and a restart then");
+                          " Set host.time.enabled: true (host: {time: {enabled: true}}) in its "
+                          "configuration, and restart it");
     }
     auto times = parse_times(answer->body);
     return times ? std::move(times) : fail_in(options.address.text(), times.error());
@@ -40,8 +40,7 @@ Result<Times> ask(top::Client &client, const Options &options) {
 Result<> nothing_matches(const Options &options) {
     const std::string asked =
         options.pid ? "--pid=" + std::to_string(*options.pid) : "--comm=" + options.comm;
-    return fail("nothing matches " + printable(asked) +
-                ": no process that launches work on a GPU has " +
+    return fail("nothing matches " + printable(asked) + ": no process that launches GPU work has " +
                 (options.pid ? "this id" : "such a name or script"));
 }
 

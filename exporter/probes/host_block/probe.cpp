@@ -68,7 +68,7 @@ private:
 
 constexpr KernelNeed block_needs[] = {
     {.thing = "the tracepoints of block requests",
-     .reason = "it is built without CONFIG_BLOCK",
+     .reason = "the kernel is built without CONFIG_BLOCK",
      .costs = "the probe fails",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {

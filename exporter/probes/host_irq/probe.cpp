@@ -45,7 +45,7 @@ private:
 
 constexpr KernelNeed irq_needs[] = {
     {.thing = "the tracepoints of interrupts",
-     .reason = "it has no irq:irq_handler_entry or irq:softirq_entry",
+     .reason = "the kernel has no irq:irq_handler_entry or irq:softirq_entry",
      .costs = "the probe fails",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {

@@ -127,7 +127,7 @@ HostLifeAggregator::Signals HostLifeProbe::read_signals() {
 
 constexpr KernelNeed life_needs[] = {
     {.thing = "the tracepoint of signals",
-     .reason = "it has no signal:signal_generate",
+     .reason = "the kernel has no signal:signal_generate",
      .costs = "the probe fails",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {

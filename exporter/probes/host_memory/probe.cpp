@@ -67,21 +67,21 @@ private:
 
 constexpr KernelNeed memory_needs[] = {
     {.thing = "the tracepoints of direct reclaim",
-     .reason = "it has no vmscan:mm_vmscan_direct_reclaim_begin",
+     .reason = "the kernel has no vmscan:mm_vmscan_direct_reclaim_begin",
      .costs = "no stall has the kind `direct`",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {
              return kernel.has_tracepoint("mm_vmscan_direct_reclaim_begin");
          }},
     {.thing = "the tracepoints of reclaim in cgroups",
-     .reason = "it is built without CONFIG_MEMCG",
+     .reason = "the kernel is built without CONFIG_MEMCG",
      .costs = "no stall has the kind `memcg`",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {
              return kernel.has_tracepoint("mm_vmscan_memcg_reclaim_begin");
          }},
     {.thing = "the tracepoints of compaction",
-     .reason = "it is built without CONFIG_COMPACTION",
+     .reason = "the kernel is built without CONFIG_COMPACTION",
      .costs = "no stall has the kind `compaction`",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {

@@ -203,21 +203,21 @@ std::vector<ApiPage> HostNetProbe::api_pages(std::string_view name) {
 
 constexpr KernelNeed net_needs[] = {
     {.thing = "the tracepoint of TCP states",
-     .reason = "it has no sock:inet_sock_set_state",
+     .reason = "the kernel has no sock:inet_sock_set_state",
      .costs = "the probe fails",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {
              return kernel.has_tracepoint("inet_sock_set_state");
          }},
     {.thing = "the tracepoint of lost UDP datagrams",
-     .reason = "it has no udp:udp_fail_queue_rcv_skb",
+     .reason = "the kernel has no udp:udp_fail_queue_rcv_skb",
      .costs = "gpusnoop_host_udp_receive_drops_total is absent",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {
              return kernel.has_tracepoint(udp_tracepoint);
          }},
     {.thing = "the cgroups of sockets",
-     .reason = "it is built without CONFIG_CGROUPS, or is older than 5.15",
+     .reason = "the kernel is built without CONFIG_CGROUPS, or is older than 5.15",
      .costs = "gpusnoop_host_udp_receive_drops_total is absent",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {

@@ -219,28 +219,28 @@ constexpr KernelNeed pressure_needs[] = {
                  {"/cgroup.controllers", "/unified/cgroup.controllers", "/cpu", "/memory"});
          }},
     {.thing = "cgroups of version 2",
-     .reason = "host.cgroup_path has version 1 alone, or none",
+     .reason = "host.cgroup_path has only version 1, or none",
      .costs = "gpusnoop_host_pressure_seconds_total is absent",
      .is_met =
          [](const KernelView &kernel, const config::Config &config) {
              return has_any(kernel, config, {"/cgroup.controllers", "/unified/cgroup.controllers"});
          }},
     {.thing = "PSI",
-     .reason = "it is built without CONFIG_PSI, or booted without psi=1",
+     .reason = "the kernel is built without CONFIG_PSI, or booted without psi=1",
      .costs = "gpusnoop_host_pressure_seconds_total is absent",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {
              return kernel.has_file("/proc/pressure/cpu");
          }},
     {.thing = "CPU quotas",
-     .reason = "it is built without CONFIG_CFS_BANDWIDTH",
+     .reason = "the kernel is built without CONFIG_CFS_BANDWIDTH",
      .costs = "gpusnoop_host_cpu_throttled_seconds_total and the periods are absent",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {
              return kernel.has_member("cfs_bandwidth", "throttled_time");
          }},
     {.thing = "memory of cgroups by NUMA node",
-     .reason = "it is built without CONFIG_MEMCG or CONFIG_NUMA, or the controller is off",
+     .reason = "the kernel is built without CONFIG_MEMCG or CONFIG_NUMA, or the controller is off",
      .costs = "gpusnoop_host_memory_numa_bytes is absent",
      .is_met =
          [](const KernelView &kernel, const config::Config &config) {

@@ -128,14 +128,14 @@ void HostTasksProbe::forget(const std::vector<ProcessKey> &processes) {
 
 constexpr KernelNeed tasks_needs[] = {
     {.thing = "waits of threads for a CPU",
-     .reason = "it is built without CONFIG_SCHEDSTATS and CONFIG_TASK_DELAY_ACCT",
+     .reason = "the kernel is built without CONFIG_SCHEDSTATS and CONFIG_TASK_DELAY_ACCT",
      .costs = "gpusnoop_host_runqueue_wait_seconds_total is absent",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {
              return kernel.has_member("sched_info", "run_delay");
          }},
     {.thing = "bytes from and to storage",
-     .reason = "it is built without CONFIG_TASK_IO_ACCOUNTING",
+     .reason = "the kernel is built without CONFIG_TASK_IO_ACCOUNTING",
      .costs = "gpusnoop_host_io_bytes_total is absent",
      .is_met =
          [](const KernelView &kernel, const config::Config & /*config*/) {

@@ -254,8 +254,7 @@ TEST_CASE("top asks over TLS with a login and a certificate", "[e2e]") {
              "--netrc", "--once", "--interval=100ms"});
     CHECK(netrc.code == 0);
 
-    const std::string no_login =
-        secure + " needs a login that is valid there: --login-file or --netrc\n";
+    const std::string no_login = secure + " needs a valid login: --login-file or --netrc\n";
     CHECK(refused({ca}) == no_login);
     CHECK(refused({ca, "--login-file=" + files.path("wrong")}) == no_login);
     for (const std::string &authorities :

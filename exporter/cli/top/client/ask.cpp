@@ -42,11 +42,10 @@ Result<> check(const Answer &answer, std::string_view path, const Address &addre
         case ok:
             return {};
         case unauthorized:
-            return fail(address.text() +
-                        " needs a login that is valid there: --login-file or --netrc");
+            return fail(address.text() + " needs a valid login: --login-file or --netrc");
         case not_found:
             return fail(address.text() + " has no " + std::string(path) +
-                        ": it is no gpusnoop_exporter, or an older one");
+                        ": it is not a gpusnoop_exporter, or an older one");
         default:
             return fail(address.text() + " answered " + std::to_string(answer.status) + ": " +
                         cut(printable(answer.body.substr(0, answer.body.find('\n'))), most));

@@ -26,11 +26,11 @@ Result<Sample> Session::read(const Result<Answer> &answer) const {
         return tl::unexpected(answer.error());
     }
     if (answer->status == unauthorized) {
-        return fail(address_ + " needs a login that is valid there: --login-file or --netrc");
+        return fail(address_ + " needs a valid login: --login-file or --netrc");
     }
     if (answer->status == not_found) {
         return fail(address_ +
-                    " has no /api/v1/functions: it is no gpusnoop_exporter, or an older one");
+                    " has no /api/v1/functions: it is not a gpusnoop_exporter, or an older one");
     }
     if (answer->status == unavailable) {
         return fail(address_ + " shows no functions (the probe functions may be off): " +

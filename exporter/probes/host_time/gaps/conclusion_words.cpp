@@ -23,96 +23,86 @@ struct Words {
 // In the order of HostLimit.
 constexpr std::array<Words, host_limits> all_words = {{
     {"gpu", "The GPU is the limit: the launching thread waited for it {0} of the time.",
-     "The host keeps up. Make the GPU's work faster: kernels, precision, the size of batches."},
-    {"launches", "Launches are the limit: the launching thread was inside of them {0} of the time.",
-     "If the GPU is busy all the time, its queue is full, and the GPU is behind. Else the kernels "
-     "are "
-     "many and small: join them, or use CUDA graphs."},
+     "The host keeps up. Speed up the GPU's work: kernels, precision, batch size."},
+    {"launches",
+     "Launches are the limit: the launching thread was in launch calls {0} of the time.",
+     "If the GPU is always busy, its queue is full, and the GPU is the bottleneck. Otherwise the "
+     "kernels are many and small: fuse them, or use CUDA graphs."},
     {"copies",
-     "Copies are the limit: the launching thread was inside of asynchronous ones {0} of the time.",
-     "A copy of memory that is not pinned returns only when it is done: pin the memory "
-     "(cudaMallocHost, pin_memory=True), and make fewer and larger copies."},
+     "Copies are the limit: the launching thread was in asynchronous copy calls {0} of the time.",
+     "An asynchronous copy of memory that is not pinned blocks until it is done: pin the memory "
+     "(cudaMallocHost, pin_memory=True), and make fewer, larger copies."},
     {"memory_calls",
-     "Allocations are the limit: the launching thread was inside of cudaMalloc, cudaFree and the "
-     "like {0} of the time.",
-     "Allocate before the loop, or from a pool (cudaMallocAsync, the caching allocator of "
-     "PyTorch): "
-     "cudaFree waits for the GPU, too. /api/v1/allocations says where in the program."},
+     "Allocations are the limit: the launching thread was in cudaMalloc, cudaFree and similar "
+     "calls {0} of the time.",
+     "Allocate before the loop, or from a pool (cudaMallocAsync, PyTorch's caching allocator). "
+     "cudaFree also waits for the GPU. /api/v1/allocations has the call sites."},
     {"cuda_calls",
-     "Other CUDA calls are the limit: the launching thread was inside of them {0} of the time.",
-     "They create streams and events, load modules, or ask for something: do that before the loop. "
+     "Other CUDA calls are the limit: the launching thread was in them {0} of the time.",
+     "They create streams and events, load modules, or query something: do that before the loop. "
      "gpusnoop_exporter trace cuda shows them."},
-    {"host",
-     "The host's own work is the limit: the launching thread ran outside of CUDA calls {0} of the "
-     "time.",
-     "A CPU profile of that thread (gpusnoop_exporter profile, py-spy) says what it computes. Give "
-     "that to other "
-     "threads "
-     "or processes, compile it, or launch whole steps as CUDA graphs."},
+    {"host", "Host code is the limit: the launching thread ran outside CUDA calls {0} of the time.",
+     "A CPU profile of that thread (gpusnoop_exporter profile, py-spy) shows what it computes. "
+     "Move that to other threads or processes, compile it, or launch whole steps as CUDA graphs."},
     {"data",
-     "Data is the limit: the launching thread waited for other processes, mostly in the state {1}, "
-     "{0} of the time.",
-     "Mostly a data loader is late: give it more workers, or let it read ahead, and look at what "
-     "its "
+     "Data is the limit: the launching thread waited for other processes {0} of the time, mostly "
+     "in the state {1}.",
+     "Usually a data loader is late: give it more workers, or let it prefetch, and check what its "
      "workers wait for (role=\"worker\"). A server with few requests looks the same."},
     {"lock",
      "Another thread is the limit: the launching thread waited for threads of its own process {0} "
      "of the time.",
-     "One of them holds a lock, such as Python's GIL, or hands work over late, such as the thread "
-     "of a data loader that pins memory. A CPU profile of all threads (gpusnoop_exporter profile, "
-     "py-spy) says which."},
+     "One of them holds a lock, such as Python's GIL, or hands over work late, such as a data "
+     "loader's thread that pins memory. A CPU profile of all threads (gpusnoop_exporter profile, "
+     "py-spy) shows which."},
     {"file", "Files are the limit: the launching thread waited for them {0} of the time.",
      "Let other threads or data loaders read them ahead, or put them on faster storage. "
-     "gpusnoop_host_io_bytes_total says how much is read."},
+     "gpusnoop_host_io_bytes_total shows how much is read."},
     {"page_fault",
      "Memory is the limit: the launching thread waited in page faults {0} of the time.",
-     "Either memory is short, and parts of the program are swapped out "
-     "(gpusnoop_host_memory_bytes{kind=\"swap\"}): give it more. Or files that it has mapped are "
-     "cold: read them before."},
+     "Either memory is short and parts of the program are swapped out "
+     "(gpusnoop_host_memory_bytes{kind=\"swap\"}): give it more. Or its mapped files are not in "
+     "memory: read them ahead."},
     {"address_space",
-     "The address space is the limit: the launching thread was blocked in mmap, munmap and the "
-     "like "
-     "{0} of the time.",
-     "Its threads map, unmap or touch much memory at a time: keep buffers instead of freeing "
-     "them."},
-    {"sleep", "The program's own sleep is the limit: the launching thread slept {0} of the time.",
-     "Look for sleeps and for loops that try again in the code that launches."},
+     "The address space is the limit: the launching thread was blocked in mmap, munmap and similar "
+     "calls {0} of the time.",
+     "The process maps, unmaps or touches a lot of memory at a time: keep buffers instead of "
+     "freeing them."},
+    {"sleep", "The program spends its time sleeping: the launching thread slept {0} of the time.",
+     "Look for sleeps and retry loops in the code that launches."},
     {"child",
      "Other programs are the limit: the launching thread waited for processes to end {0} of the "
      "time.",
-     "Start programs and wait for them in another thread, or not in the loop."},
+     "Start programs and wait for them in another thread, or outside the loop."},
     {"device",
-     "A device is the limit: the launching thread was blocked in calls on one {0} of the time.",
-     "/api/v1/in_flight shows calls that hang, with the functions of the kernel that they wait "
-     "in."},
-    {"stopped", "The launching thread was stopped {0} of the time, by a signal or by a debugger.",
-     "kill -CONT lets it go on."},
-    {"other",
-     "Something else is the limit: the launching thread was blocked outside of CUDA calls {0} of "
-     "the time.",
-     "/proc/PID/task/TID/stack says what the kernel waits for."},
-    {"throttled",
-     "The CPU limit of its cgroup is the limit: the launching thread was throttled {0} of the "
+     "A device is the limit: the launching thread was blocked in calls on a device file {0} of the "
      "time.",
+     "/api/v1/in_flight shows hanging calls, with the kernel functions that they wait in."},
+    {"stopped", "The launching thread was stopped {0} of the time, by a signal or by a debugger.",
+     "Resume it with kill -CONT."},
+    {"other",
+     "Something else is the limit: the launching thread was blocked outside CUDA calls {0} of the "
+     "time.",
+     "/proc/PID/task/TID/stack shows what it waits for in the kernel."},
+    {"throttled", "The program is throttled by the CPU limit of its cgroup {0} of the time.",
      "Raise the CPU limit of the container or the job, or run fewer threads in it."},
     {"no_cpu",
-     "CPUs are the limit: the launching thread was ready, and had no CPU, {0} of the time.",
-     "Others use them: move neighbours away, give the job CPUs of its own, or run fewer threads "
-     "than there are CPUs."},
+     "CPUs are the limit: the launching thread was ready to run but had no CPU {0} of the time.",
+     "Other threads use them: move neighbors away, give the job CPUs of its own, or run fewer "
+     "threads than there are CPUs."},
     {"stolen",
-     "Interrupts or the hypervisor are the limit: they had the launching thread's CPU {0} of the "
+     "Interrupts or the hypervisor are the limit: they used the launching thread's CPU {0} of the "
      "time.",
      "Move interrupts to other CPUs (/proc/interrupts), or give the virtual machine CPUs of its "
      "own."},
     {"idle",
-     "It is idle: nothing was launched, and the launching thread waited, mostly in the state {1}, "
-     "{0} of the time.",
-     "A notebook or a server that waits for input looks like this. If it should work, what it "
-     "waits for is late or hangs: its stacks (py-spy dump, /proc/PID/task/TID/stack) say what that "
-     "is."},
+     "The program is idle: it launched nothing, and the launching thread waited {0} of the time, "
+     "mostly in the state {1}.",
+     "A notebook or a server that waits for input looks like this. If the program should be "
+     "working, its stacks (py-spy dump, /proc/PID/task/TID/stack) show what it waits for."},
     {"hangs",
-     "It hangs: the launching thread has been inside {2} for {3}, and the program has launched "
-     "nothing in that time.",
+     "The program hangs: the launching thread has been in {2} for {3}, and the program has "
+     "launched nothing since.",
      "Run gpusnoop_exporter trace --in-flight: it shows the call with its stack, and the NCCL "
      "operations that wait for other ranks. If the GPU is busy (nvidia-smi), one piece of its work "
      "takes this long."},
@@ -153,9 +143,8 @@ std::string sentence_of(const Conclusion &conclusion) {
                         ? fmt::format(", mostly in the state {}",
                                       host_gap_state_name(*conclusion.starved_state))
                         : "";
-        sentence += is_starved_unseen(conclusion)
-                        ? "; idle time of the GPU shows only after a wait for it."
-                        : ".";
+        sentence +=
+            is_starved_unseen(conclusion) ? "; other idle time of the GPU is not seen." : ".";
     }
     return sentence;
 }

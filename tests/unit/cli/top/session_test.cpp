@@ -206,9 +206,9 @@ TEST_CASE("an exporter that goes away and comes back is measured over the gap") 
 
 TEST_CASE("what is no answer of an exporter is told in a sentence") {
     CHECK(top_problem_of(answer("Unauthorized", 401)) ==
-          "http://node:1 needs a login that is valid there: --login-file or --netrc");
+          "http://node:1 needs a valid login: --login-file or --netrc");
     CHECK(top_problem_of(answer("nothing", 404)) ==
-          "http://node:1 has no /api/v1/functions: it is no gpusnoop_exporter, or an older one");
+          "http://node:1 has no /api/v1/functions: it is not a gpusnoop_exporter, or an older one");
     CHECK(top_problem_of(answer("The probe \x1b[31mis off.\nmore", 503)) ==
           "http://node:1 shows no functions (the probe functions may be off): The probe "
           "\xEF\xBF\xBD[31mis off.");
@@ -222,7 +222,7 @@ TEST_CASE("what is no answer of an exporter is told in a sentence") {
     session.take(answer(good.dump()));
     CHECK(session.answers());
     const std::string no_document =
-        "http://node:1: its answer is not what an exporter of this version says of functions";
+        "http://node:1: its answer is not a list of functions in this version's format";
     for (const std::string text : {"", "null", "[]", "{", "{}", "<html>", "\"\"", "\xFF"}) {
         CAPTURE(text);
         CHECK(top_problem_of(answer(text)) == no_document);

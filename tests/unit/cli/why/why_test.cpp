@@ -75,7 +75,7 @@ TEST_CASE("why explains what happened between two answers, with the conclusion f
     const Times now = times_of(1'010, {train});
     CHECK(text(before, now) ==
           R"(train.py (pid 42, Slurm job 4711), 10.0 s of its launching thread:
-Data is the limit: the launching thread waited for other processes, mostly in the state pipe, 23 % of the time. The host kept the GPU or a stream waiting at least 27 % of the time, mostly in the state pipe.
+Data is the limit: the launching thread waited for other processes 23 % of the time, mostly in the state pipe. The host kept the GPU or a stream waiting at least 27 % of the time, mostly in the state pipe.
 )" + std::string(probes::advice_of(probes::HostLimit::data)) +
               R"(
   waiting for the GPU                 3.9 s   39 %   2.0 s running (it spins), 1.9 s poll
@@ -83,8 +83,8 @@ Data is the limit: the launching thread waited for other processes, mostly in th
   blocked on the host                 2.6 s   26 %   2.3 s pipe (another process: a data loader), 0.3 s file (storage)
   inside CUDA calls that allocate     0.1 s    1 %   0.1 s running
   ready or running, no CPU            1.2 s   12 %   0.9 s throttled (by the CPU limit of its cgroup), 0.3 s runnable (others have the CPUs)
-  The GPU certainly had nothing to do for 2.6 s in 19 gaps: 71 % pipe, 10 % running, 19 % in short ones.
-  A stream that it waited for had nothing to do for 0.1 s in 1 gap: 100 % cuda_call.
+  The GPU had no work from it for 2.6 s, in 19 gaps: 71 % pipe, 10 % running, 19 % in short gaps.
+  A stream had no work from it for 0.1 s, in 1 gap: 100 % cuda_call.
 )");
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("why has the worst processes first, and only the ones that it is asked
     CHECK(report_of(before, now, "b*")->findings.size() == 1);
     CHECK(report_of(before, now, "c")->findings.empty());
     CHECK(text(before, now, "ended") ==
-          "No process has launched work on a GPU since the exporter began to follow it.\n");
+          "No running process has launched GPU work since the exporter started.\n");
 }
 
 TEST_CASE("why finds programs by their script, too") {
@@ -142,7 +142,8 @@ TEST_CASE("why shows the worst process of each program, the worst programs, and 
     processes.push_back(stuck);
     const auto report = report_of(times_of(1, {}), times_of(11, processes), "*");
     const std::string said = report_text(*report);
-    CHECK(said.starts_with("stuck (pid 3000), 10.0 s of its launching thread:\nIt hangs: "));
+    CHECK(
+        said.starts_with("stuck (pid 3000), 10.0 s of its launching thread:\nThe program hangs: "));
     CHECK_THAT(said,
                ContainsSubstring("\nranks (pid 8, the worst of 8 processes), 10.0 s of its ") &&
                    ContainsSubstring("\n  Its 8 processes: 1 throttled, 7 gpu.\n"));
@@ -168,11 +169,11 @@ TEST_CASE("why leaves out what one launching thread waits for another one") {
     Json two = process(1, "a", {{"host", {{"futex", 1.0}, {"running", 1.0}}}});
     two["threads"] = 2;
     const std::string said = text(times_of(1, {}), times_of(2, {two}));
-    CHECK_THAT(said, ContainsSubstring("a (pid 1), 1.00 s of its 2 launching threads:\n"
-                                       "The host's own work is the limit"));
+    CHECK_THAT(said, ContainsSubstring(
+                         "a (pid 1), 1.00 s of its 2 launching threads:\nHost code is the limit"));
     CHECK_THAT(said, ContainsSubstring("running on the host                1.00 s  100 %\n"));
     CHECK_THAT(said, ContainsSubstring("blocked on the host                0.00 s    0 %\n"));
-    CHECK(said.ends_with("  (and 1.00 s in which one of them waited for another one)\n"));
+    CHECK(said.ends_with("  (plus 1.00 s in which one of them waited for another)\n"));
 }
 
 TEST_CASE("why has its numbers and the conclusion's key as JSON, too") {
@@ -237,11 +238,11 @@ TEST_CASE("why names the call that hangs, and what to run next") {
     stuck["seconds"]["wait"]["running"] = 20.0;
     stuck["call"] = {{"function", "cudaDeviceSynchronize\x1b[2J"}, {"age_seconds", 98.2}};
     const Times now = times_of(20, {stuck});
-    CHECK_THAT(
-        text(before, now),
-        ContainsSubstring("a (pid 7), 10.0 s of its launching thread:\nIt hangs: the launching "
-                          "thread has been inside cudaDeviceSynchronize\uFFFD[2J for 1m 38s, ") &&
-            ContainsSubstring("\nRun gpusnoop_exporter trace --in-flight: "));
+    CHECK_THAT(text(before, now),
+               ContainsSubstring(
+                   "a (pid 7), 10.0 s of its launching thread:\nThe program hangs: the launching "
+                   "thread has been in cudaDeviceSynchronize\uFFFD[2J for 1m 38s, ") &&
+                   ContainsSubstring("\nRun gpusnoop_exporter trace --in-flight: "));
     const Json one = Json::parse(report_json(*report_of(before, now, "*"))).at("processes").at(0);
     CHECK(one.at("conclusion") == "hangs");
     CHECK(one.at("call").at("age_seconds") == 98.2);

@@ -77,16 +77,19 @@ TEST_CASE("what limits a program is what most of its launching thread's time goe
         const char *advice;
     };
     for (const Situation &situation : std::vector<Situation>{
-             {"gpu", {HOST_wait, HOST_STATE_running, 70}, "The GPU is the limit", "faster"},
+             {"gpu", {HOST_wait, HOST_STATE_running, 70}, "The GPU is the limit", "batch size"},
              {"gpu", {HOST_wait, HOST_STATE_poll, 70}, "waited for it 70 % of the time", ""},
-             {"data", {HOST_host, HOST_STATE_pipe, 70}, "in the state pipe, 70 %", "data loader"},
+             {"data",
+              {HOST_host, HOST_STATE_pipe, 70},
+              "70 % of the time, mostly in the state pipe",
+              "data loader"},
              {"data", {HOST_host, HOST_STATE_socket, 70}, "in the state socket", "data loader"},
              {"data", {HOST_host, HOST_STATE_poll, 70}, "in the state poll", "requests"},
              {"throttled",
               {HOST_host, HOST_STATE_throttled, 70},
               "CPU limit of its cgroup",
               "Raise the CPU limit"},
-             {"no_cpu", {HOST_launch, HOST_STATE_runnable, 70}, "had no CPU, 70 %", "neighbours"},
+             {"no_cpu", {HOST_launch, HOST_STATE_runnable, 70}, "had no CPU 70 %", "neighbors"},
              {"stolen", {HOST_host, HOST_STATE_stolen, 70}, "hypervisor", "/proc/interrupts"},
              {"file", {HOST_host, HOST_STATE_file, 70}, "Files are the limit", "storage"},
              {"file", {HOST_host, HOST_STATE_io_uring, 70}, "Files are the limit", "storage"},
@@ -101,7 +104,7 @@ TEST_CASE("what limits a program is what most of its launching thread's time goe
               "before the loop"},
              {"host",
               {HOST_host, HOST_STATE_running, 70},
-              "ran outside of CUDA calls 70 %",
+              "ran outside CUDA calls 70 %",
               "profile"},
              {"launches",
               {HOST_launch, HOST_STATE_running, 70},
@@ -146,7 +149,7 @@ TEST_CASE("every limit has a key of its own, a sentence and an advice") {
         const std::string sentence = sentence_of({.limit = limit, .share = 0.5, .call = call});
         CAPTURE(sentence);
         CHECK_THAT(sentence, ContainsSubstring(limit == HostLimit::hangs
-                                                   ? "inside cudaDeviceSynchronize for 38.2s"
+                                                   ? "in cudaDeviceSynchronize for 38.2s"
                                                    : "50 % of the time"));
         CHECK(sentence.ends_with("."));
         CHECK(advice_of(limit).ends_with("."));
@@ -226,9 +229,8 @@ TEST_CASE("what the GPU waits for is what the thread did in the gaps after waits
     CHECK(key_of(device->limit) == "host");
     CHECK(is_near(device->share, 0.3));
     CHECK(sentence_of(*device) ==
-          "The host's own work is the limit: the launching thread ran outside of CUDA calls 30 % "
-          "of the time. The host kept the GPU waiting at least 30 % of the time, mostly in the "
-          "state running.");
+          "Host code is the limit: the launching thread ran outside CUDA calls 30 % of the time. "
+          "The host kept the GPU waiting at least 30 % of the time, mostly in the state running.");
     // Twice as long as the GPU waited for all of the host together.
     ProcessTimes two = times_of({{HOST_host, HOST_STATE_pipe, 40},
                                  {HOST_host, HOST_STATE_running, 12},
@@ -320,9 +322,9 @@ TEST_CASE("a small part of the time in which the GPU certainly waited contradict
                                    {HOST_wait, HOST_STATE_running, 2}});
     times.gaps.by_drain[HOST_DRAIN_stream] = {.gaps = 9, .ns = 4};
     CHECK(sentence_of(*conclude(times, 100)) ==
-          "The host's own work is the limit: the launching thread ran outside of CUDA calls 70 % "
-          "of the time. The host kept the GPU or a stream waiting at least 4 % of the time; idle "
-          "time of the GPU shows only after a wait for it.");
+          "Host code is the limit: the launching thread ran outside CUDA calls 70 % of the time. "
+          "The host kept the GPU or a stream waiting at least 4 % of the time; other idle time of "
+          "the GPU is not seen.");
     ProcessTimes waits =
         times_of({{HOST_wait, HOST_STATE_running, 90}, {HOST_host, HOST_STATE_running, 10}});
     waits.gaps.by_drain[HOST_DRAIN_device] = {.gaps = 9, .ns = 4};
@@ -363,7 +365,7 @@ TEST_CASE("a program that launches nothing and is blocked is idle") {
         const auto conclusion = conclude(times, 100);
         CHECK(key_of(conclusion->limit) == "idle");
         CHECK(conclusion->state == state);
-        CHECK_THAT(sentence_of(*conclusion), ContainsSubstring("nothing was launched"));
+        CHECK_THAT(sentence_of(*conclusion), ContainsSubstring("it launched nothing"));
         ProcessTimes launched = times;
         launched.gaps.by_drain[HOST_DRAIN_none].gaps = 1;
         CHECK(key_of(conclude(launched, 100)->limit) != "idle");
@@ -391,8 +393,8 @@ TEST_CASE("a call that takes all of the time hangs if nothing was launched meanw
     CHECK(key_of(conclusion->limit) == "hangs");
     CHECK(is_near(conclusion->share, 1));
     CHECK(sentence_of(*conclusion) ==
-          "It hangs: the launching thread has been inside cudaDeviceSynchronize for 38.0s, and the "
-          "program has launched nothing in that time.");
+          "The program hangs: the launching thread has been in cudaDeviceSynchronize for 38.0s, "
+          "and the program has launched nothing since.");
     CHECK_THAT(std::string(advice_of(conclusion->limit)),
                ContainsSubstring("gpusnoop_exporter trace --in-flight"));
     // In any call, also in a launch.

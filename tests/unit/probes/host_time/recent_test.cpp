@@ -59,21 +59,19 @@ TEST_CASE("the last minutes of a process are explained, not what was before") {
     CHECK_FALSE(program.recent.verdict_of(7));  // nothing has happened since
     program.read(15s, 0s);
     CHECK_THAT(program.recent.verdict_of(7)->sentence,
-               StartsWith("In the last 5 s: The host's own work is the limit"));
+               StartsWith("In the last 5 s: Host code is the limit"));
     CHECK_FALSE(program.recent.verdict_of(6));
     CHECK_FALSE(program.recent.verdict_of(8));
     program.read(75s, 0s);
     program.read(130s, 50s);
-    CHECK_THAT(program.recent.verdict_of(7)->sentence,
-               StartsWith("In the last 120 s: The host's own"));
+    CHECK_THAT(program.recent.verdict_of(7)->sentence, StartsWith("In the last 120 s: Host code"));
     program.read(140s, 60s);  // the first of the marks is forgotten
     CHECK_THAT(program.recent.verdict_of(7)->sentence,
                StartsWith("In the last 65 s: Data is the limit"));
     // Another program in the same process.
     program.read(150s, 0s, 2);
     program.read(155s, 0s, 2);
-    CHECK_THAT(program.recent.verdict_of(7)->sentence,
-               StartsWith("In the last 5 s: The host's own"));
+    CHECK_THAT(program.recent.verdict_of(7)->sentence, StartsWith("In the last 5 s: Host code"));
 }
 
 TEST_CASE("a process that has launched nothing in the last minutes is idle") {
@@ -85,8 +83,8 @@ TEST_CASE("a process that has launched nothing in the last minutes is idle") {
     notebook.read(130s, 120s, 1, true);
     notebook.read(140s, 130s, 1, true);
     CHECK_THAT(notebook.recent.verdict_of(7)->sentence,
-               StartsWith("In the last 70 s: It is idle: nothing was launched, and the launching "
-                          "thread waited, mostly in the state pipe, 100 % of the time."));
+               StartsWith("In the last 70 s: The program is idle: it launched nothing, and the "
+                          "launching thread waited 100 % of the time, mostly in the state pipe."));
 }
 
 TEST_CASE("a call that hangs is said long before it has taken all of the last minutes") {
@@ -100,10 +98,11 @@ TEST_CASE("a call that hangs is said long before it has taken all of the last mi
     program.read(80s, 60s, 1, true, 6s);
     CHECK(program.recent.verdict_of(7)->word == "hangs");
     CHECK(program.recent.verdict_of(7)->sentence ==
-          "In the last 5 s: It hangs: the launching thread has been inside cudaDeviceSynchronize "
-          "for 6.00s, and the program has launched nothing in that time.");
+          "In the last 5 s: The program hangs: the launching thread has been in "
+          "cudaDeviceSynchronize for 6.00s, and the program has launched nothing since.");
     program.read(113s, 60s, 1, true, 39s);
-    CHECK_THAT(program.recent.verdict_of(7)->sentence, StartsWith("In the last 38 s: It hangs"));
+    CHECK_THAT(program.recent.verdict_of(7)->sentence,
+               StartsWith("In the last 38 s: The program hangs"));
     program.read(118s, 60s, 1, false);
     CHECK_THAT(program.recent.verdict_of(7)->sentence,
                StartsWith("In the last 108 s: Data is the limit"));
