@@ -55,7 +55,7 @@ http::Response App::api_page(const http::Request &request) {
     }
     const auto page = std::ranges::find(*pages, name, &probes::ApiPage::name);
     if (page == pages->end()) {
-        return http::text_response(503, "The probe that knows this is not up: / says why.\n");
+        return http::text_response(503, "The probe of this page is not up: / says why.\n");
     }
     auto written = page->write(*parameters);
     if (!written) {
@@ -74,10 +74,7 @@ void App::begin_profile(const http::Request &request, const http::Pending &clien
             404, "This exporter takes no profiles: profile.enabled is false.\n"));
     }
     if (!may_profile(request)) {
-        return client.answer(http::text_response(
-            403,
-            "Profiles are for clients on this machine, or with a login or a certificate that the "
-            "exporter demands; --web.enable-api allows them to all.\n"));
+        return client.answer(http::private_response());
     }
     const auto parameters = http::parse_query(request.query);
     auto query = parameters

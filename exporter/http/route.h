@@ -46,6 +46,8 @@ struct Response {
 
 // A response with a plain text.
 [[nodiscard]] Response text_response(int status, std::string body);
+// The 403 for a client that may not see what programs do, with what to do instead.
+[[nodiscard]] Response private_response();
 
 // Answers one request. Called by several threads at the same time. An exception becomes a 500.
 using Handler = std::function<Response(const Request &)>;

@@ -6,7 +6,6 @@
 #include <exception>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <utility>
 
 #include "exporter/base/gzip.h"
@@ -55,11 +54,6 @@ void add_headers(Response &response, const std::map<std::string, std::string> &h
     }
 }
 
-constexpr std::string_view private_page =
-    "This page shows what the programs of this node do. It answers clients on the node itself, and "
-    "logins: start the exporter with --web.enable-api, or with a --web.config.file "
-    "(docs/web.md#who-may-read-what).\n";
-
 // A request that gets past the login is trusted, if there is a login.
 bool is_trusted(const Request &request, const Connection &connection, const AccessRules &rules) {
     return demands_identity(rules.config) ||
@@ -81,7 +75,7 @@ std::optional<Response> refusal(const Route *route, const Request &request) {
         return text_response(403, "A page of another site may not do this.\n");
     }
     if (route->is_private && !request.is_trusted) {
-        return text_response(403, std::string(private_page));
+        return private_response();
     }
     if (route->begin && request.is_cross_site) {
         return text_response(403, "A page of another site may not do this.\n");
@@ -135,6 +129,14 @@ Response text_response(int status, std::string body) {
     response.status = status;
     response.body = std::make_shared<const std::string>(std::move(body));
     return response;
+}
+
+Response private_response() {
+    return text_response(
+        403,
+        "Ask on the node itself, at 127.0.0.1: this page shows what programs do, and answers only "
+        "clients on the node. To open it to others, start the exporter with logins "
+        "(--web.config.file) or --web.enable-api (docs/web.md#who-may-read-what).\n");
 }
 
 Server::Server(std::vector<Listener> listeners, std::unique_ptr<Access> access,

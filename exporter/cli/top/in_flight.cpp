@@ -115,7 +115,7 @@ Result<> print_in_flight(const InFlightOptions &options) {
     if (!answer) {
         return tl::unexpected(answer.error());
     }
-    if (const auto usable = check(*answer, path, options.address); !usable) {
+    if (const auto usable = check(*answer, path, options.address.text()); !usable) {
         return usable;
     }
     const auto lines = in_flight_lines(answer->body, options.json);

@@ -11,7 +11,7 @@ Result<ProgramsSample> ProgramsView::read(const Result<Answer> &answer) const {
     if (!answer) {
         return tl::unexpected(answer.error());
     }
-    if (const auto good = check(*answer, target(), address_); !good) {
+    if (const auto good = check(*answer, target(), address_.text()); !good) {
         return tl::unexpected(good.error());
     }
     auto sample = parse_programs(answer->body);

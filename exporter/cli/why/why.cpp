@@ -25,7 +25,7 @@ Result<Times> ask(top::Client &client, const Options &options) {
     if (!answer) {
         return tl::unexpected(answer.error());
     }
-    if (const auto usable = top::check(*answer, path, options.address); !usable) {
+    if (const auto usable = top::check(*answer, path, options.address.text()); !usable) {
         constexpr int unavailable = 503;
         return answer->status != unavailable
                    ? tl::unexpected(usable.error())
@@ -57,7 +57,7 @@ Result<> explain_oom(top::Client &client, const Options &options) {
     if (!answer) {
         return tl::unexpected(answer.error());
     }
-    if (const auto usable = top::check(*answer, oom_path, options.address); !usable) {
+    if (const auto usable = top::check(*answer, oom_path, options.address.text()); !usable) {
         return usable;
     }
     if (options.json) {

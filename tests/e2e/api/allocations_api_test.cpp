@@ -198,7 +198,7 @@ TEST_CASE("the allocations page without the CUDA probe says so", "[e2e]") {
     const Exporter exporter("cuda:\n  enabled: false\n");
     const HttpAnswer answer = http(exporter.port(), allocations_path);
     CHECK(answer.status == 503);
-    CHECK(answer.body == "The probe that knows this is not up: / says why.\n");
+    CHECK(answer.body == "The probe of this page is not up: / says why.\n");
 }
 
 TEST_CASE("all lists of the API choose processes and say what they lack in the same way", "[e2e]") {

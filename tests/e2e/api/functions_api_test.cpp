@@ -185,7 +185,7 @@ TEST_CASE("the functions page without the probe functions says so", "[e2e]") {
     const Exporter exporter("cuda: {enabled: false}\n");
     const HttpAnswer answer = http(exporter.port(), functions_path);
     CHECK(answer.status == 503);
-    CHECK(answer.body == "The probe that knows this is not up: / says why.\n");
+    CHECK(answer.body == "The probe of this page is not up: / says why.\n");
 }
 
 TEST_CASE("the reports in the log add up to what the functions did", "[e2e]") {

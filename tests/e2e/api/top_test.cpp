@@ -197,9 +197,7 @@ TEST_CASE("top says what is wrong with its exporter or its command line", "[e2e]
     const Finished off = run(top(address_of(without), {"--once"}));
     CHECK(off.code == 1);
     CHECK(off.output ==
-          address_of(without) +
-              " shows no functions (the probe functions may be off): The probe that knows "
-              "this is not up: / says why.\n");
+          address_of(without) + " answered 503: The probe of this page is not up: / says why.\n");
     for (const std::string wrong :
          {"--interval=1ms", "--interval=x", "--sort=name", "--rows=0", "--address=ftp://x",
           "--address=:1", "--key-file=x", "--lines=3", "--by=thread"}) {

@@ -102,6 +102,7 @@ TEST_CASE("a private page answers clients on this machine, and not what a proxy 
         INFO(header);
         const std::string answer = get(server->port(), "/private", header + "\r\n");
         CHECK_THAT(answer, StartsWith("HTTP/1.1 403 "));
+        CHECK_THAT(body_of(answer), StartsWith("Ask on the node itself, at 127.0.0.1: "));
         CHECK_THAT(answer, ContainsSubstring("--web.enable-api"));
         CHECK(answer.find("secret") == std::string::npos);
         CHECK(body_of(get(server->port(), "/public", header + "\r\n")) == "stranger");

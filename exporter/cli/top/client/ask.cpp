@@ -33,21 +33,26 @@ Result<Answer> ask(Client &client, const std::string &target, const Address &add
     return fail("cannot reach " + address.text() + ": it did not answer in time");
 }
 
-Result<> check(const Answer &answer, std::string_view path, const Address &address) {
+Result<> check(const Answer &answer, std::string_view path, const std::string &address) {
     constexpr int ok = 200;
     constexpr int unauthorized = 401;
+    constexpr int forbidden = 403;
     constexpr int not_found = 404;
-    constexpr std::size_t most = 160;
+    constexpr std::size_t most = 320;
     switch (answer.status) {
         case ok:
             return {};
         case unauthorized:
-            return fail(address.text() + " needs a valid login: --login-file or --netrc");
+            return fail(address + " needs a valid login: --login-file or --netrc");
+        case forbidden:
+            return fail("run this on the node itself: " + address +
+                        " shows what programs do only to clients on its node. To open it to "
+                        "others, start it with logins (--web.config.file) or --web.enable-api");
         case not_found:
-            return fail(address.text() + " has no " + std::string(path) +
+            return fail(address + " has no " + std::string(path) +
                         ": it is not a gpusnoop_exporter, or an older one");
         default:
-            return fail(address.text() + " answered " + std::to_string(answer.status) + ": " +
+            return fail(address + " answered " + std::to_string(answer.status) + ": " +
                         cut(printable(answer.body.substr(0, answer.body.find('\n'))), most));
     }
 }

@@ -14,7 +14,9 @@ namespace gpusnoop::top {
 // Waits for the answer, which may be anything. Errors are sentences.
 [[nodiscard]] Result<Answer> ask(Client &client, const std::string &target, const Address &address);
 
-// An error, in a sentence, unless the exporter has answered with this page.
-[[nodiscard]] Result<> check(const Answer &answer, std::string_view path, const Address &address);
+// An error, in a sentence, unless the exporter at this address, as a text, has answered with this
+// page.
+[[nodiscard]] Result<> check(const Answer &answer, std::string_view path,
+                             const std::string &address);
 
 }  // namespace gpusnoop::top

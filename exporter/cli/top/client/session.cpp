@@ -3,42 +3,16 @@
 #include <utility>
 
 #include "exporter/base/text/text.h"
-#include "exporter/cli/top/text.h"
+#include "exporter/cli/top/client/ask.h"
 
 namespace gpusnoop::top {
 
-namespace {
-
-// A server's error message: its first line, shortened.
-std::string sentence_of(const std::string &body) {
-    constexpr std::size_t most = 160;
-    return cut(printable(body.substr(0, body.find('\n'))), most);
-}
-
-}  // namespace
-
 Result<Sample> Session::read(const Result<Answer> &answer) const {
-    constexpr int ok = 200;
-    constexpr int unauthorized = 401;
-    constexpr int not_found = 404;
-    constexpr int unavailable = 503;
     if (!answer) {
         return tl::unexpected(answer.error());
     }
-    if (answer->status == unauthorized) {
-        return fail(address_ + " needs a valid login: --login-file or --netrc");
-    }
-    if (answer->status == not_found) {
-        return fail(address_ +
-                    " has no /api/v1/functions: it is not a gpusnoop_exporter, or an older one");
-    }
-    if (answer->status == unavailable) {
-        return fail(address_ + " shows no functions (the probe functions may be off): " +
-                    sentence_of(answer->body));
-    }
-    if (answer->status != ok) {
-        return fail(address_ + " answered " + std::to_string(answer->status) + ": " +
-                    sentence_of(answer->body));
+    if (auto usable = check(*answer, "/api/v1/functions", address_); !usable) {
+        return tl::unexpected(std::move(usable.error()));
     }
     auto sample = parse_sample(answer->body);
     return sample ? std::move(sample) : fail_in(address_, sample.error());

@@ -210,10 +210,12 @@ TEST_CASE("what is no answer of an exporter is told in a sentence") {
     CHECK(top_problem_of(answer("nothing", 404)) ==
           "http://node:1 has no /api/v1/functions: it is not a gpusnoop_exporter, or an older one");
     CHECK(top_problem_of(answer("The probe \x1b[31mis off.\nmore", 503)) ==
-          "http://node:1 shows no functions (the probe functions may be off): The probe "
-          "\xEF\xBF\xBD[31mis off.");
+          "http://node:1 answered 503: The probe \xEF\xBF\xBD[31mis off.");
     CHECK(top_problem_of(answer(std::string(1000, 'x'), 500)) ==
-          "http://node:1 answered 500: " + std::string(160, 'x'));
+          "http://node:1 answered 500: " + std::string(320, 'x'));
+    const std::string forbidden = top_problem_of(answer("Ask on the node itself.", 403));
+    CHECK_THAT(forbidden, StartsWith("run this on the node itself: http://node:1 shows "));
+    CHECK(forbidden.ends_with(" or --web.enable-api"));  // it is whole
     CHECK(top_problem_of(fail("cannot \x1b reach")) == "cannot \xEF\xBF\xBD reach");
     FunctionsFixture fixture;
     fixture.tell(call(fixture.number("f")));
