@@ -74,7 +74,7 @@ std::string end_html(const probes::EndOverview &end) {
     }
     return runbook_html(
         "GpusnoopGpuProcessKilled",
-        bad(end.cause == "oom_kill" ? "killed for lack of host memory" : "killed by " + cause));
+        bad(end.cause == "oom_kill" ? "killed because host memory ran out" : "killed by " + cause));
 }
 
 void add(const probes::EndOverview &end, Events &events) {

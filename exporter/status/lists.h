@@ -39,7 +39,7 @@ inline constexpr ListKind processes_list{.id = "processes",
                                                       {"Launches/s", true},
                                                       {"Errors", true},
                                                       {"Verdict"},
-                                                      {"Inside of"}}}};
+                                                      {"Oldest call"}}}};
 inline constexpr ListKind in_flight_list{
     .id = "in-flight",
     .title = "Calls in flight",
@@ -79,7 +79,7 @@ inline constexpr ListKind probes_list{.id = "probes",
                                                    {"Events", true},
                                                    {"Lost/s", true},
                                                    {"Lost", true},
-                                                   {"How, or why not"}}}};
+                                                   {"Mode or reason"}}}};
 inline constexpr ListKind allocations_list{
     .id = "allocations",
     .title = "Top allocations",

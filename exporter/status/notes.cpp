@@ -80,8 +80,7 @@ std::string about_losses(const Facts &facts) {
         }
     }
     if (!now.empty()) {
-        return problem("Events are being lost, per second: " + now +
-                       ". What is shown of them is too low.");
+        return problem("Events are being lost, per second: " + now + ". Their counts are too low.");
     }
     return before == 0 ? ""
                        : remark(counted(before, "event was", "events were") +
@@ -94,12 +93,11 @@ std::string about_depth(const Facts &facts) {
     for (const ProbeFacts &probe : facts.probes) {
         const auto deep = probe.lost.find("too_deep");
         if (probe.name == "functions" && deep != probe.lost.end() && deep->second > 0) {
-            text +=
-                remark(counted(deep->second, "call", "calls") +
-                       " of named functions were not counted (<code>too_deep</code>): their "
-                       "threads were in 64 traced calls already, which is as many as the kernel "
-                       "keeps return probes for. Name the function that starts the recursion, "
-                       "or give the one that recurs <code>entry_only: true</code>.");
+            text += remark(counted(deep->second, "call", "calls") +
+                           " of named functions were not counted (<code>too_deep</code>): their "
+                           "threads were already in 64 traced calls, as many as the kernel keeps "
+                           "return probes for. Trace the function that starts the recursion, or "
+                           "set for the recursive one <code>entry_only: true</code>.");
         }
     }
     return text;
@@ -107,7 +105,7 @@ std::string about_depth(const Facts &facts) {
 
 std::string about_configuration(const metrics::LastReload &reload) {
     return reload.successful ? ""
-                             : problem("The configuration was not taken over: <code>" +
+                             : problem("The configuration was rejected: <code>" +
                                        text_html(reload.problem, max_reason_bytes) + "</code>");
 }
 

@@ -114,7 +114,7 @@ std::string page(const Facts &facts, std::optional<std::uint32_t> refresh_second
                        refresh_line(facts, refresh_seconds) + "</header>\n<main>\n" + notes(facts);
     if (facts.is_for_strangers) {
         html +=
-            "<p>What programs do is shown to clients on this machine, and to logins: "
+            "<p>Only clients on this machine and logins see what programs do. "
             "<code>--web.enable-api</code> shows it to all.</p>\n" +
             probes_section(facts);
     } else {

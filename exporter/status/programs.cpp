@@ -165,7 +165,7 @@ std::string processes_section(const Facts &facts) {
     }
     const probes::MemoryOverview &memory = *facts.overview.memory;
     if (memory.processes.empty()) {
-        return html + sentence("No process that runs has used CUDA yet.");
+        return html + sentence("No running process has used CUDA yet.");
     }
     html +=
         sentence(counted(memory.process_count, "process holds ", "processes hold ") +
@@ -210,8 +210,7 @@ std::string in_flight_section(const Facts &facts) {
     }
     return html + list.html(open.count, ", which began later") +
            sentence(
-               "<a href=\"./api/v1/in_flight\">All of them, with arguments and where the kernel "
-               "has their threads</a>");
+               "<a href=\"./api/v1/in_flight\">All of them, with arguments and kernel stacks</a>");
 }
 
 std::string gpus_section(const Facts &facts) {
@@ -235,9 +234,8 @@ std::string gpus_section(const Facts &facts) {
            list.html(gpus.size(),
                      ", on which less is held: see <a href=\"./api/v1/allocations?limit=0\">all "
                      "allocations</a>") +
-           sentence(
-               dim("What processes have allocated, without pinned memory, which is the host's, and "
-                   "without CUDA contexts, which nvidia-smi counts, too."));
+           sentence(dim("Memory that processes have allocated, without pinned host memory and "
+                        "without CUDA contexts, which nvidia-smi includes."));
 }
 
 }  // namespace gpusnoop::status

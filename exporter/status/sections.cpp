@@ -78,7 +78,7 @@ std::string disabled_html(const std::vector<ProbeFacts> &all) {
             names += (names.empty() ? "" : ", ") + text_html(probe.name);
         }
     }
-    return names.empty() ? "" : sentence("Switched off by the configuration: " + names + ".");
+    return names.empty() ? "" : sentence("Disabled by the configuration: " + names + ".");
 }
 
 std::string library_state(const LibraryFacts &library) {
@@ -160,7 +160,7 @@ std::string why_unknown(const Facts &facts, std::string_view probe) {
     }
     const bool is_off = its != facts.probes.end() && its->state == probes::ProbeState::disabled;
     return "the probe <code>" + std::string(probe) + "</code> is " +
-           (is_off ? "switched off by the configuration" : "not up");
+           (is_off ? "disabled by the configuration" : "not up");
 }
 
 std::string not_known(const Facts &facts, std::string_view probe) {

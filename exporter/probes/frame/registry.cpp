@@ -136,7 +136,7 @@ std::vector<Health> health_of(const std::vector<std::unique_ptr<Probe>> &probes)
         Health health;
         health.name = kind->name;
         health.state = ProbeState::disabled;
-        health.detail = "switched off by the configuration";
+        health.detail = "disabled by the configuration";
         for (const auto &probe : probes) {
             if (Health of_probe = probe->health(); of_probe.name == kind->name) {
                 health = std::move(of_probe);

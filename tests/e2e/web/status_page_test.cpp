@@ -174,8 +174,8 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
     const auto probes = table(seen.dom, "probes");
     const Page metrics = node.exporter.scrape();
     std::smatch off;
-    REQUIRE(std::regex_search(seen.dom, off,
-                              std::regex("Switched off by the configuration: ([^<]*)[.]<")));
+    REQUIRE(
+        std::regex_search(seen.dom, off, std::regex("Disabled by the configuration: ([^<]*)[.]<")));
     CHECK(probes.size() + static_cast<std::size_t>(std::ranges::count(off[1].str(), ',')) + 1 ==
           18);
     for (const Row &row : probes) {
@@ -265,21 +265,20 @@ TEST_CASE("the page at / says what the configuration is and what became of a rel
           std::string::npos);
     CHECK(answer.body.find("/config.yaml</code>") != std::string::npos);
     CHECK(answer.body.find("read without errors") != std::string::npos);
-    CHECK(answer.body.find("No process that runs has used CUDA yet.") != std::string::npos);
-    CHECK(
-        answer.body.find(
-            "Not known: the probe <code>functions</code> is switched off by the configuration.") !=
-        std::string::npos);
+    CHECK(answer.body.find("No running process has used CUDA yet.") != std::string::npos);
+    CHECK(answer.body.find(
+              "Not known: the probe <code>functions</code> is disabled by the configuration.") !=
+          std::string::npos);
 
     exporter.configure("cuda: {nonsense: <b>1</b>}\n");
     CHECK(http(exporter.port(), "/-/reload", "POST", "Content-Length: 0\r\n").status == 500);
     const std::string failed = page().body;
     CHECK(failed.find("<b class=\"bad\">failed</b>") != std::string::npos);
-    CHECK(failed.find("The configuration was not taken over: <code>") != std::string::npos);
+    CHECK(failed.find("The configuration was rejected: <code>") != std::string::npos);
     CHECK(failed.find("cuda.nonsense: unknown key") != std::string::npos);
     exporter.configure(nowhere);
     CHECK(http(exporter.port(), "/-/reload", "POST", "Content-Length: 0\r\n").status == 200);
-    CHECK(page().body.find("The configuration was not taken over") == std::string::npos);
+    CHECK(page().body.find("The configuration was rejected") == std::string::npos);
 
     CHECK(page("?refresh=5").body.find("<meta http-equiv=\"refresh\" content=\"5\">") !=
           std::string::npos);

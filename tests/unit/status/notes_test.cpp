@@ -30,8 +30,8 @@ TEST_CASE("the page says what is wrong, in words") {
     all.libraries.push_back({.path = "/lib/other.so"});
     const std::string html = page(all);
     CHECK_THAT(html, ContainsSubstring("<code>/etc/&lt;gpusnoop&gt;.yaml</code>"));
-    CHECK_THAT(html, ContainsSubstring("<b class=\"bad\">Problem:</b> The configuration was not "
-                                       "taken over: <code>c.yaml:1:1: &lt;no&gt;</code>"));
+    CHECK_THAT(html, ContainsSubstring("<b class=\"bad\">Problem:</b> The configuration was "
+                                       "rejected: <code>c.yaml:1:1: &lt;no&gt;</code>"));
     CHECK_THAT(html, ContainsSubstring("<dd><b class=\"bad\">failed</b>, <time"));
     CHECK_THAT(html, ContainsSubstring("<b class=\"bad\">Problem:</b> Events are being lost, per "
                                        "second: cuda 12.5."));
@@ -60,8 +60,8 @@ TEST_CASE("the page says what is wrong, in words") {
     all.probes[0].lost = {{"too_deep", 1'002}};
     CHECK_THAT(page(all),
                ContainsSubstring("<b class=\"note\">Note:</b> 1,002 calls of named functions were "
-                                 "not counted (<code>too_deep</code>): their threads were in 64 "
-                                 "traced calls already"));
+                                 "not counted (<code>too_deep</code>): their threads were "
+                                 "already in 64 traced calls"));
 }
 
 TEST_CASE("a probe that the node does not support, or that is switched off, is no problem") {
@@ -75,7 +75,7 @@ TEST_CASE("a probe that the node does not support, or that is switched off, is n
                                        "are up, and no event was lost.</b>"));
     CHECK(row(html, "pcie") == "pcie|unsupported|nothing|0|0|0|0|no kprobes");
     CHECK(row(html, "fence").empty());
-    CHECK_THAT(html, ContainsSubstring("<p>Switched off by the configuration: fence.</p>"));
+    CHECK_THAT(html, ContainsSubstring("<p>Disabled by the configuration: fence.</p>"));
 
     all.probes[0].state = ProbeState::failed;
     CHECK_THAT(page(all),
@@ -101,7 +101,7 @@ TEST_CASE("without an answer of the pipeline, or without probes, the page says s
     idle.overview.memory.emplace();
     idle.overview.slow_calls.emplace();
     const std::string empty = page(idle);
-    CHECK_THAT(empty, ContainsSubstring("No process that runs has used CUDA yet."));
+    CHECK_THAT(empty, ContainsSubstring("No running process has used CUDA yet."));
     CHECK_THAT(empty, ContainsSubstring("No process holds memory"));
     CHECK_THAT(empty, ContainsSubstring("No call has taken as long"));
     CHECK_THAT(empty, ContainsSubstring("No process uses a library"));
@@ -158,7 +158,7 @@ TEST_CASE("the page says why there are no verdicts") {
         {.name = "host_time", .state = probes::ProbeState::disabled, .detail = ""});
     CHECK_THAT(page(all),
                ContainsSubstring("There are no verdicts: the probe <code>host_time</code> "
-                                 "is switched off by the configuration."));
+                                 "is disabled by the configuration."));
     all.probes.back().state = probes::ProbeState::up;  // it does not know yet
     CHECK_THAT(page(all), !ContainsSubstring("There are no verdicts"));
 }

@@ -195,7 +195,7 @@ TEST_CASE("a probe that is not made is disabled, and every probe has a state") {
     CHECK(health_of({}).size() == all_probes().size());
     for (const Health &health : health_of({})) {
         CHECK(health.state == ProbeState::disabled);
-        CHECK(health.detail == "switched off by the configuration");
+        CHECK(health.detail == "disabled by the configuration");
     }
     std::vector<std::unique_ptr<Probe>> probes;
     probes.push_back(std::make_unique<NamedProbe>(std::string(all_probes()[1]->name)));
