@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Each file of this repository that a document or a comment names exists, and so does each heading that a link leads to."""
+"""Each file of this repository that a document or a comment names exists, and so does each heading that a link leads to,
+and each test that docs/reliability.md names."""
 import fnmatch
 import os
 import re
@@ -75,10 +76,31 @@ def wrong(name):
             yield f"{name} names {path}, which there is not"
 
 
+def literals(text):
+    """The strings of a source, those in several pieces joined."""
+    return re.sub(r'"\s*\n\s*"', "", text)
+
+
+def wrong_tests():
+    """The tests in the table of faults, by their names in quotes or by their files."""
+    tests = [name for name in FILES if name.startswith("tests/") and name.endswith((".cpp", ".py"))]
+    text = "".join(literals((ROOT / name).read_text()) for name in tests)
+    faults = (ROOT / "docs/reliability.md").read_text().partition("## Which test makes which fault\n")[2]
+    cells = re.findall(r"^\|.*\|(.*)\|$", faults, re.MULTILINE)
+    assert len(cells) > 100, "the table of faults is not found"
+    for cell in cells:
+        names = re.findall(r'"([^"]+)"', cell)
+        files = re.findall(r"\b[\w/]+_test\b", re.sub(r'"[^"]*"', "", cell))
+        yield from (f"docs/reliability.md names the test {name!r}, which there is not" for name in names
+                    if f'"{name}"' not in text)
+        yield from (f"docs/reliability.md names {name}, which is no file of tests" for name in files
+                    if not any(f"/{test}".endswith((f"/{name}.cpp", f"/{name}.py")) for test in tests))
+
+
 def main():
     # Scripts make up paths, and the modules of the guests name files of the kernel's source.
     read = [name for name in FILES if name.endswith((".md", ".h", ".c", ".cpp")) and not name.startswith("tests/vm/")]
-    problems = [problem for name in read for problem in wrong(name)]
+    problems = [problem for name in read for problem in wrong(name)] + list(wrong_tests())
     print("\n".join(problems) or f"{len(read)} files name only files that exist")
     assert len(read) > 1000, "not the repository's files"
     return 1 if problems else 0
