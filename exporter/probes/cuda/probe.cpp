@@ -301,8 +301,8 @@ void CudaProbe::govern() {
     const bool can_pause = features_.attaches_to_one(programs_->mode());
     if (!can_pause) {
         log::info(
-            "cuda.max_overhead is only kept as far as counting launches keeps it: this kernel "
-            "cannot attach to one process in this mode (Linux 6.10 can)",
+            "cuda.max_overhead may be exceeded: launches are counted but never paused, because "
+            "this kernel cannot attach to a single process in this mode (Linux 6.10 can)",
             {{"probe", "cuda"}, {"mode", to_string(programs_->mode())}});
     }
     launch_probes_.emplace(*programs_);

@@ -72,8 +72,7 @@ TEST_CASE("pins that something removed are named, and nothing is taken for known
     const Exporter second(pins.config(mode));
     second.wait_until_attached_to(standin("12/libcudart.so.12"));
     CAPTURE(second.log());
-    CHECK(second.log().find("pins of the exporter before this one are missing") !=
-          std::string::npos);
+    CHECK(second.log().find("pins of the previous exporter are missing") != std::string::npos);
     CHECK(second.log().find(removed[0]) != std::string::npos);
     const double missing = second.scrape().sum("gpusnoop_probe_attach_failures_total",
                                                {{"probe", "cuda"}, {"reason", "pin"}});

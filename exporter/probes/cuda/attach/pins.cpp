@@ -135,8 +135,8 @@ void log_missing(const std::string &path, const std::vector<std::string> &missin
         names += (names.empty() ? "" : " ") + name;
     }
     log::warn(
-        "pins of the exporter before this one are missing, so the others are removed: memory that "
-        "was allocated before this start is not known, and its processes have complete=\"false\"",
+        "pins of the previous exporter are missing, so the others are removed: memory allocated "
+        "before this start is unknown, and its processes have complete=\"false\"",
         {{"probe", "cuda"},
          {"pins", path},
          {"missing", std::to_string(missing.size())},

@@ -54,7 +54,7 @@ Result<std::optional<CudaPins>> open_pins(AttachMode mode, const CudaConfig &con
         return tl::unexpected(pins.error());
     }
     log::info(
-        "nothing is pinned: after a restart, what running programs hold is known in part only",
+        "nothing is pinned: after a restart, the shown memory of running programs is a lower bound",
         {{"probe", "cuda"}, {"reason", pins.error().message}});
     return std::optional<CudaPins>();
 }

@@ -109,7 +109,7 @@ void LaunchGovernor::look(nanoseconds now) {
     }
     for (auto &[key, state] : states_) {
         if (std::exchange(state.turns_end, false) && !state.ended) {
-            log::info("the kernel launches of a process are all seen again",
+            log::info("the kernel launches of a process are no longer paused",
                       {{"probe", "cuda"}, {"pid", key.tgid}});
         }
     }
@@ -146,8 +146,8 @@ void LaunchGovernor::decide(const ProcessKey &process, State &state, nanoseconds
     state.has_odd_driver = costs.odd_driver_launches > 0;
     if (state.odd_looks >= many_odd_looks && !std::exchange(state.is_odd, true)) {
         log::info(
-            "launches of a process do not each make one launch of the driver's: they are all seen "
-            "to their end",
+            "launches of a process do not each make one launch of the driver: all of them are "
+            "traced in full",
             {{"probe", "cuda"}, {"pid", process.tgid}});
     }
     // Before, it must be known that each of its launches is one of the driver's.
