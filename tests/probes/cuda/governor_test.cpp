@@ -150,7 +150,7 @@ TEST_CASE("a process that costs too much has its launches seen in turns, and not
     eventually("another turn", [&] { return seen(exporter.scrape(), heavy) > before; });
 
     heavy.be("slow");
-    exporter.wait_for_log("all seen again\" probe=cuda pid=" + heavy.pid());
+    exporter.wait_for_log("no longer paused\" probe=cuda pid=" + heavy.pid());
     for (const Launcher *launcher :
          std::initializer_list<const Launcher *>{&heavy, &light, &*late}) {
         launcher->be("idle");
