@@ -160,17 +160,32 @@ bool waits_for_input(HostLimit limit) {
            limit == HostLimit::other;
 }
 
+std::uint64_t submitting_ns(const ProcessTimes &times) {
+    std::uint64_t all = 0;
+    for (const host_phase phase : {HOST_launch, HOST_copy}) {
+        const auto &states = times.cells.ns[phase];
+        all += std::accumulate(states.begin(), states.end(), std::uint64_t{0});
+    }
+    return all;
+}
+
 // A thread's first submission ends no gap, but takes time.
 bool has_launched(const ProcessTimes &times) {
-    const auto has_time = [&](host_phase phase) {
-        return std::ranges::any_of(times.cells.ns[phase], [](std::uint64_t ns) { return ns > 0; });
-    };
-    return times.gaps.gaps() > 0 || has_time(HOST_launch) || has_time(HOST_copy);
+    return times.gaps.gaps() > 0 || submitting_ns(times) > 0;
+}
+
+// Launches that are not observed end no gap, but their estimated time is there: other threads than
+// the one in the call go on. If the call itself is a launch, it has all of the time.
+bool others_launch_unobserved(const ProcessTimes &times, std::uint64_t elapsed_ns) {
+    constexpr std::uint64_t least_percent = 1;
+    constexpr std::uint64_t most_percent = 90;
+    const std::uint64_t submitting = 100 * submitting_ns(times);
+    return submitting > least_percent * elapsed_ns && submitting <= most_percent * elapsed_ns;
 }
 
 bool is_hanging(const ProcessTimes &times, std::uint64_t elapsed_ns) {
     return times.call && times.call->age_ns >= std::max(elapsed_ns, least_hang_ns) &&
-           times.gaps.gaps() == 0;
+           times.gaps.gaps() == 0 && !others_launch_unobserved(times, elapsed_ns);
 }
 
 // The wait for the GPU is the limit if it is half of the time, or twice as long as anything else

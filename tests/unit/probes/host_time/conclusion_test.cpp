@@ -412,4 +412,11 @@ TEST_CASE("a call that takes all of the time hangs if nothing was launched meanw
     ProcessTimes returned = times_in(HOST_wait, 38 * second);
     returned.call.reset();
     CHECK(key_of(conclude(returned, 10 * second)->limit) == "gpu");
+    // The other thread's launches are not observed: they end no gap, and their time is estimated.
+    ProcessTimes paused = times_in(HOST_wait, 38 * second);
+    paused.cells.ns[HOST_launch][HOST_STATE_running] = second / 2;
+    paused.cells.ns[HOST_host][HOST_STATE_running] = 10 * second - second / 2;
+    CHECK(key_of(conclude(paused, 10 * second)->limit) != "hangs");
+    paused.cells.ns[HOST_launch][HOST_STATE_running] = second / 1'000;  // of before the hang
+    CHECK(key_of(conclude(paused, 10 * second)->limit) == "hangs");
 }
