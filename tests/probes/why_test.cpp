@@ -37,10 +37,10 @@ Finished why(const Exporter &exporter, const std::vector<std::string> &more) {
 using Steps = std::vector<std::string>;
 
 // What a training step does between a wait for the GPU and the next launch.
-Steps training(Steps work) {
+Steps training(Steps work, const Steps &launch = {"launch"}) {
     const Steps wait = {"inside", "synchronize", "sleep", "1"};
     work.insert(work.begin(), wait.begin(), wait.end());
-    work.emplace_back("launch");
+    work.insert(work.end(), launch.begin(), launch.end());
     return work;
 }
 
@@ -221,6 +221,42 @@ TEST_CASE("why says the same where launches are only counted", "[kernel]") {
     const ManyLaunches neighbour(exporter);
     check_what_the_gpu_waits_for(exporter);
     check_what_limits(exporter);
+}
+
+TEST_CASE("why says the same where launches are observed intermittently", "[kernel]") {
+    require_bpf();
+    // A little of the overhead budget is left for a program with so many launches.
+    const Exporter exporter(std::string(why_enabled) + "cuda: {max_overhead: 1%}\n");
+    eventually("the cost of a probe to be measured",
+               [&] { return exporter.scrape().has("gpusnoop_probe_cost_seconds"); });
+    const Steps launches = {"launches", "1000"};
+    int number = 0;
+    struct Situation {
+        std::string key;
+        Steps loop;
+    };
+    for (const auto &[key, loop] : std::vector<Situation>{
+             {"data", training({"pipe", "30", "burn", "4"}, launches)},
+             {"lock", training({"futex", "30", "burn", "4"}, launches)},
+             {"memory_calls",
+              training({"inside", "allocate", "sleep", "30", "burn", "4"}, launches)},
+             {"host", training({"burn", "30", "pipe", "2"}, launches)},
+             {"gpu", {"launches", "1000", "inside", "synchronize", "poll", "30", "burn", "4"}},
+             // A mix of causes, none of which has half of the time.
+             {"data", training({"pipe", "18", "burn", "10", "futex", "8"}, launches)},
+         }) {
+        const std::string name = "why_seldom_" + std::to_string(number++);
+        const Process process = why_start(exporter, name, again(loop));
+        prefer(process);
+        process.signal(SIGUSR1);
+        eventually("a pause in which its launches are not observed", [&] {
+            return exporter.scrape().sum("gpusnoop_cuda_launches_unobserved_seconds_total",
+                                         {{"comm", name}}) > 0;
+        });
+        const Json one = explained(exporter, process);
+        CAPTURE(one.dump());
+        CHECK(one.at("conclusion") == key);
+    }
 }
 
 TEST_CASE("launches that are only counted are not taken for a slow one of another program",

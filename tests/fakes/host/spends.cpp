@@ -4,6 +4,7 @@
 //
 //   name COMM           of the process
 //   launch              launches a kernel: the thread is a launching one from now on
+//   launches N          launches N kernels, one after the other
 //   pin CPU             to this CPU
 //   device N            chooses this CUDA device
 //   realtime PRIORITY   the thread goes before all others from now on (SCHED_FIFO)
@@ -284,6 +285,12 @@ int Spender::run(const std::string &step, char **words, int count) {
     }
     if (step == "inside") {
         call_ = words[0];
+        return 1;
+    }
+    if (step == "launches") {
+        for (int i = 0; i < number(words[0]); i++) {
+            launch();
+        }
         return 1;
     }
     if (step == "pin") {
