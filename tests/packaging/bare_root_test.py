@@ -59,7 +59,7 @@ def check_commands(root, program):
     if wrong.returncode != 1:
         raise SystemExit(f"a configuration that is missing: {wrong}")
     top = run(*inside(root, "top"))
-    if top.returncode == 0 or "top needs libcurl" not in top.stderr:
+    if top.returncode == 0 or "need libcurl" not in top.stderr:
         raise SystemExit(f"top without libcurl: {top}")
 
 

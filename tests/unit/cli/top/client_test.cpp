@@ -185,7 +185,8 @@ TEST_CASE("a login is the first line of its file, and no error shows it") {
 
 TEST_CASE("without libcurl there is a sentence about it") {
     CHECK_THAT(Libcurl::load("libcurl-of-nobody.so.4").error().message,
-               StartsWith("top needs libcurl (Debian, Ubuntu: libcurl4; RHEL: libcurl): "
+               StartsWith("top, why and trace --in-flight need libcurl (Debian, Ubuntu: libcurl4; "
+                          "RHEL: libcurl): "
                           "libcurl-of-nobody.so.4: "));
     CHECK_THAT(Libcurl::load("libc.so.6").error().message, ContainsSubstring("curl_easy_init"));
 }
