@@ -37,7 +37,7 @@ def limit_bytes(name):
 RUNBOOKS = limit("runbooks")
 # Of rates: some failing calls and some lost events are everywhere.
 FAILING_COLORS = thresholds("text", float(limit("errors_per_second")), "red")
-# What CUDA returns for "not yet" and "already so" is no failure, as for the alerts.
+# Errors that mean "not ready" or "already done" are no failures, as for the alerts.
 FAILED = f'error!~"{limit("errors_ignored")}"'
 # A call that lasts for so long hangs, in the alert's words.
 HANGS = {"s": 1, "m": 60, "h": 3600}[limit("hang_call")[-1]] * int(limit("hang_call")[:-1])

@@ -154,8 +154,9 @@ def _nccl():
     behind = recorded("rank:nccl_sequence:behind", PROGRAM)
     return Row(
         "NCCL stragglers",
-        table("NCCL ranks that are behind", "How many collective operations a rank is behind the first rank of its communicator, "
-              "and how long ago its last one was. The other ranks wait for it. In a healthy job, ranks are here for a moment.",
+        table("NCCL ranks that are behind", "How many collective operations a rank is behind the first rank of its "
+              "communicator, and how long ago its last one was. The other ranks wait for it. In a healthy job, a rank "
+              "appears here only for a moment.",
               [*node_columns(), *program_columns(), Column("communicator", "communicator"), Column("rank", "rank"),
                Column("nranks", "of"), Column("Value #A", "behind", "short", colors=WARNING_COLORS),
                Column("Value #B", "last operation", "s")],
@@ -169,8 +170,8 @@ def _nccl():
                                  RANK)),
         timeseries("Bytes by operation", "Bytes that the operations were asked to communicate.", "binBps",
                    (total("function, datatype", rate("nccl_bytes_total", PROGRAM)), "{{function}} {{datatype}}")),
-        timeseries("Time inside NCCL calls by node, p99", "99 of 100 calls are shorter. A node whose calls are shorter than those "
-                   "of the others comes last: the others wait for it in theirs.", "s",
+        timeseries("Time inside NCCL calls by node, p99", "99 of 100 calls are shorter. The node with the shortest calls "
+                   "comes last: the others wait for it in their calls.", "s",
                    (quantile(0.99, "instance", "function_duration_seconds", *of), NODE_NAME),
                    logarithmic=True),
         timeseries("Failing NCCL calls by node", "By the error's name.", EACH_SECOND,

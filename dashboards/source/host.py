@@ -67,14 +67,14 @@ def _starts_and_ends():
                Column("Value", "processes", "short", colors=ERROR_COLORS)],
               top(50, happened("instance, comm, role, cause", "host_process_exits_total", KILLED)),
               height=5, width=24, nothing="no process was killed"),
-        table("Signals from other processes", "Signals that GPU processes received in this range, and their workers, but for "
-              "SIGTERM, by which data loaders end.",
+        table("Signals from other processes", "Signals to GPU processes and their workers in this range, except SIGTERM, "
+              "which ends data loaders.",
               [*node_columns(), *program_columns(), Column("role", "role"), Column("signal", "signal"),
                Column("Value", "signals", "short")],
               top(50, f"round({total('instance, comm, role, signal', SIGNALS)}) > 0"),
               height=4, width=24, nothing="no signal"),
-        timeseries("Process starts by program", "GPU processes count at their first CUDA call, workers when they start. Many starts "
-                   "are a crash loop, or a program that starts a process for each item.",
+        timeseries("Process starts by program", "GPU processes count at their first CUDA call, workers when they start. "
+                   "Many starts mean a crash loop, or a program that starts a process for each item.",
                    EACH_MINUTE,
                    (lines(10, f"60 * {total('comm, role', rate('host_process_starts_total'))}"), ROLE_NAME)),
         timeseries("Process exits by cause", "An exit code, a signal, oom_kill (no host memory left) or exec (another program took "

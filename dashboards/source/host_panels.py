@@ -86,9 +86,9 @@ def gpu_without_work(per_second, **options):
     gaps = per_second("host_launch_gap_state_seconds_total", 'drain="device"')
     by_cause = _by_cause(total(f"{PROGRAM}, state", gaps))
     return timeseries(
-        "GPU without work, by program and cause", "After a program has waited for its device, the GPU has none of its work until "
-        "the next submission: share of the time of its launching threads, by what they did meanwhile, of the ten largest at the "
-        "end of the range. The causes are those of the other graph.",
+        "GPU without work, by program and cause", "Time between a wait for the device and the next submission, in which the "
+        "GPU has no work from the program: share of the time of its launching threads, by what they did. Of the ten largest "
+        "at the end of the range; causes as in the other graph.",
         "percentunit",
         (lines_at_end(10, f"({by_cause}\n  / on ({_BY}) group_left () {_launching(per_second)})"),
          f"{PROGRAM_NAME} {{{{cause}}}} {{{{node}}}}"), **options)

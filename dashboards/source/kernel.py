@@ -40,8 +40,8 @@ def _syscalls():
     name = f"{PROGRAM_NAME} {{{{syscall}}}}"
     return Row(
         "System calls of GPU processes, with the probe syscall",
-        table("Failing system calls", "In this range, by error, but for those that say \"not yet\", such as EAGAIN and ETIMEDOUT. "
-              "Programs that look for files get many ENOENT.",
+        table("Failing system calls", "In this range, by error, except errors that mean \"not yet\", such as EAGAIN and "
+              "ETIMEDOUT. Programs that look for files get many ENOENT.",
               [*node_columns(), *program_columns(), Column("syscall", "call"),
                Column("error", "error"), Column("Value", "calls", "short")],
               top(50, happened("instance, comm, syscall, error", "syscall_errors_total", NOT_YET)),

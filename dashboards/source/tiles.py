@@ -33,8 +33,8 @@ def copied(per_second, **options):
 
 
 def failing_calls(per_second, **options):
-    return stat("Failing CUDA calls", "CUDA calls that return an error, other than \"not ready\" and \"already so\", per second over "
-                "the last 5 minutes. Red from the rate at which one function's errors raise an alert.", EACH_SECOND,
+    return stat("Failing CUDA calls", "CUDA calls that return an error, other than \"not ready\" and \"already done\", per "
+                "second over the last 5 minutes. Red from the rate at which one function's errors raise an alert.", EACH_SECOND,
                 zero(total("", per_second("cuda_api_errors_total", FAILED))), colors=FAILING_COLORS, **options)
 
 
