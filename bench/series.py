@@ -237,6 +237,11 @@ def check(pages, path):
         if name in CHECKED and (not found or abs(float(found.group(1)) - series) > max(1, series / 100)):
             print(f"{path}: {name}: {found.group(1) if found else 'is not there'}, and it is {series:g}")
             wrong = 1
+    # A program costs at most half of what it did with all histograms.
+    before = re.search(r"^\| first process.*\| ([0-9.]+) \|$", text, re.M)
+    if not before or 2 * rows(pages)["first process"][0] > float(before.group(1)):
+        print(f"{path}: a first process has more than half of the series before")
+        wrong = 1
     return wrong
 
 
