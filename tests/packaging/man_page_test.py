@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The man page has the flags and commands that the program has, in the section of their command, and no others.
+"""The man page has the flags and commands that the program has, in the section of their command, and no others. And
+--help says first what has misled readers.
 
     man_page_test.py PROGRAM PAGE
 """
@@ -43,6 +44,20 @@ def sections_of(page):
     return sections
 
 
+# Parts of the help of commands, without its line breaks.
+SAID = {
+    ("profile",): "heap (host memory, not the GPU's: ",
+    ("top",): "Keys: p and f switch, ? is help, q quits.",
+    ("why",): "Only programs whose name or script matches this glob.",
+}
+
+
+def unsaid(program):
+    for command, sentence in SAID.items():
+        if sentence not in " ".join(help_of(program, command).split()):
+            yield f"the help of {' '.join(command)} does not say: {sentence}"
+
+
 def problems(program, page):
     sections = sections_of(page)
     commands = list(commands_below(program))
@@ -75,6 +90,7 @@ def main():
                    page.replace(".B unpin\n", ".B umpin\n"), page + ".SS Options of doctor\n.TP\n.B \\-\\-never\n"):
         if len(list(problems(program, change))) <= len(found):
             found.append("a mistake put into the man page is not found")
+    found += unsaid(program)
     print("\n".join(found) or "the man page agrees with --help")
     return 1 if found else 0
 

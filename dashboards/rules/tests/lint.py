@@ -17,6 +17,8 @@ LENGTH = {model.__name__: model().minutes for _, model in models()}
 SEVERITIES = {"critical", "warning", "info"}
 # A page says these, each as a heading.
 SECTIONS = ["What it means", "How to check", "What to do"]
+# What an exporter shows to other machines by default: all but what programs do.
+OPEN_PATHS = {"", "metrics", "-/healthy"}
 # Not of the exporter's own families.
 OTHERS = {"up"}
 
@@ -86,6 +88,22 @@ def unquoted(expression):
     return re.sub(r'"(?:[^"\\]|\\.)*"', '""', expression)
 
 
+def check_runbook(page, text, problem):
+    """It begins with what to look at first, has no query twice, and gives commands that work by default."""
+    name = page.relative_to(ROOT)
+    first = text.partition("\n## ")[0].partition("\n")[2].strip()
+    if not first or len(first) > 300 or first.startswith(("|", "```")):
+        problem(f"{name}: does not begin with what to look at, in a sentence or two")
+    lines = [line for block in re.findall(r"^```\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+    for line in {line for line in lines if line and not line.startswith("#") and lines.count(line) > 1}:
+        problem(f"{name}: has this twice: {line}")
+    for path in re.findall(r"//NODE:19435/([^\s`'\"#?]*)", text):
+        if path not in OPEN_PATHS:
+            problem(f"{name}: /{path} answers only on the node (127.0.0.1) by default")
+    if re.search(r"127\.0\.0\.1|gpusnoop_exporter (why|top|trace)", text) and not re.search(r"\bnode\b", text):
+        problem(f"{name}: does not say where to run its commands")
+
+
 def check_alert(rule, tested, problem):
     name = rule["alert"]
     if not name.startswith("Gpusnoop"):
@@ -110,6 +128,7 @@ def check_alert(rule, tested, problem):
     for section in SECTIONS:
         if f"\n## {section}\n" not in text:
             problem(f"{page.relative_to(ROOT)}: has no section {section!r}")
+    check_runbook(page, text, problem)
     # Fires, and is silent before it and after it: here, or in a situation.
     fires = tested.get(name, [])
     recovers = any(name in firing and firing[name]["last"] < LENGTH[situation] for situation, firing in expected().items())

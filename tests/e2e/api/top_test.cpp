@@ -97,6 +97,29 @@ TEST_CASE("top draws in a terminal, follows its size, and gives it back", "[e2e]
     CHECK(same(terminal.settings(), terminal.settings_before()));
 }
 
+TEST_CASE("top shows its keys in 80 columns, and explains the columns of each view", "[e2e]") {
+    require_bpf();
+    const Counted counted;
+    InTerminal terminal(top_programs(address_of(counted.exporter), {"--interval=100ms"}), 24, 80);
+    terminal.wait_for("q quit  p programs  f functions  ? help");
+    terminal.wait_for("program ");
+    CHECK(std::ranges::all_of(terminal.screen(), [](const std::string &line) {
+        return gpusnoop::top::width_of(line) <= 80;
+    }));
+    terminal.type("?");
+    terminal.wait_for("held        GPU memory that its processes hold");
+    const std::size_t explained = terminal.output().size();
+    terminal.type("?");
+    terminal.wait_for("launches/s  wait", explained);
+    terminal.type("f");
+    terminal.wait_for("calls/s    err/s   slow/s");
+    terminal.type("?");
+    terminal.wait_for("mean, p50, p99  time inside the calls");
+    terminal.type("q");
+    CHECK(terminal.wait() == 0);
+    CHECK(terminal.output().ends_with(leave));
+}
+
 TEST_CASE("top in a terminal waits for an exporter that goes away and comes back", "[e2e]") {
     require_bpf();
     const TemporaryDirectory directory;
