@@ -100,7 +100,7 @@ def check_runbook(page, text, problem):
     for path in re.findall(r"//NODE:19435/([^\s`'\"#?]*)", text):
         if path not in OPEN_PATHS:
             problem(f"{name}: /{path} answers only on the node (127.0.0.1) by default")
-    if re.search(r"127\.0\.0\.1|gpusnoop_exporter (why|top|trace)", text) and not re.search(r"\bnode\b", text):
+    if re.search(r"127\.0\.0\.1|gpusnoop_exporter (why|top|trace)", text) and not re.search(r"\bnode\b", text, re.I):
         problem(f"{name}: does not say where to run its commands")
 
 
