@@ -17,25 +17,37 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "bpf/functions/functions.h"
+#include "exporter/base/fd.h"
+#include "exporter/base/result.h"
+#include "exporter/discovery/library.h"
+#include "exporter/ebpf/attach/attach_modes.h"
 #include "exporter/ebpf/maps/counters.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/functions/attach/attached_files.h"
+#include "exporter/probes/functions/attach/function_ids.h"
+#include "exporter/probes/functions/attach/function_place.h"
+#include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/limit/governor.h"
 #include "exporter/probes/functions/select/selection.h"
+#include "exporter/probes/functions/setting_groups.h"
+#include "exporter/probes/functions/settings.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/machine/directory.h"
 
-using namespace gpusnoop;
-using namespace gpusnoop::probes;
-using harness::eventually;
+// Not by using directives: other tests are compiled with this one.
+namespace gpusnoop::probes {
 
 namespace {
+
+using harness::eventually;
 
 FunctionGroup named_group(const std::vector<std::string> &symbols, bool entry_only) {
     FunctionGroup group;
@@ -253,7 +265,8 @@ private:
 TEST_CASE("where too many functions are attached to, no pause counts a call twice",
           "[kernel][modes]") {
     harness::require_bpf();
-    const std::string mode = GENERATE(from_range(harness::attach_modes({"session", "multi"})));
+    const std::string mode =
+        GENERATE(Catch::Generators::from_range(harness::attach_modes({"session", "multi"})));
     CAPTURE(mode);
     AttachedCopy copy(mode, harness::standin("libcalls.so.1"), some_calls);
     copy.leave_numbers(static_cast<std::uint32_t>(some_calls.size()));
@@ -293,7 +306,8 @@ TEST_CASE("where too many functions are attached to, no pause counts a call twic
 TEST_CASE("files can be asked about while the kernel attaches to thousands of functions again",
           "[kernel][modes]") {
     harness::require_bpf();
-    const std::string mode = GENERATE(from_range(harness::attach_modes({"session", "multi"})));
+    const std::string mode =
+        GENERATE(Catch::Generators::from_range(harness::attach_modes({"session", "multi"})));
     CAPTURE(mode);
     AttachedCopy copy(mode, c_library(), {"*"}, true);
     REQUIRE(copy.functions().size() > 500);
@@ -323,7 +337,8 @@ TEST_CASE("files can be asked about while the kernel attaches to thousands of fu
 TEST_CASE("calls that come while the governor waits for the kernel are added up",
           "[kernel][modes]") {
     harness::require_bpf();
-    const std::string mode = GENERATE(from_range(harness::attach_modes({"session", "multi"})));
+    const std::string mode =
+        GENERATE(Catch::Generators::from_range(harness::attach_modes({"session", "multi"})));
     CAPTURE(mode);
     AttachedCopy copy(mode, harness::standin("libcalls.so.1"), some_calls);
     copy.attach();
@@ -342,7 +357,8 @@ TEST_CASE("calls that come while the governor waits for the kernel are added up"
 TEST_CASE("calls that come while the governor waits for the kernel take a bounded room",
           "[kernel][modes]") {
     harness::require_bpf();
-    const std::string mode = GENERATE(from_range(harness::attach_modes({"session", "multi"})));
+    const std::string mode =
+        GENERATE(Catch::Generators::from_range(harness::attach_modes({"session", "multi"})));
     CAPTURE(mode);
     AttachedCopy copy(mode, harness::standin("libcalls.so.1"), some_calls);
     copy.attach();
@@ -358,3 +374,5 @@ TEST_CASE("calls that come while the governor waits for the kernel take a bounde
     eventually("a pause", [&] { return copy.is_paused("calls_recurse"); });
     CHECK_FALSE(copy.is_paused("calls_plain"));
 }
+
+}  // namespace gpusnoop::probes
