@@ -86,7 +86,7 @@ second_run() { # second_run DIRECTORY COMMAND...
 
 formatting() {
     find exporter bpf bench tests \( -name '*.cpp' -o -name '*.h' -o -name '*.c' -o -name '*.cu' -o -name '*.cuh' \) \
-        -print0 | xargs -0 -n 1 -P "$jobs" clang-format-19 --dry-run -Werror --ferror-limit=1
+        -print0 | xargs -0 -n 16 -P "$jobs" clang-format-19 --dry-run -Werror
 }
 
 metrics_page() { # docs/metrics.md is what the program says of itself
@@ -94,10 +94,10 @@ metrics_page() { # docs/metrics.md is what the program says of itself
 }
 
 build_others() {
-    local sanitizer
-    timed headers scripts/headers.sh dev
+    local sanitizer bpf=-DGPUSNOOP_BPF_OF=$PWD/build/release
+    timed headers scripts/headers.sh asan "$bpf"
     for sanitizer in $sanitizers; do
-        cmake --preset "$sanitizer"
+        cmake --preset "$sanitizer" "$bpf"
         timed "build for $sanitizer" fixed_addresses cmake --build --preset "$sanitizer" --parallel "$jobs" --target unit_tests
     done
 }
