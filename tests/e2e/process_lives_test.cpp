@@ -67,11 +67,14 @@ void check_short_processes(const std::string &mode, int thousands) {
     std::vector<truth::TruthSnapshot> truths;
     for (int thousand = 0; thousand < thousands; thousand++) {
         const TemporaryDirectory directory;
+        // A thousand show all calls there are. The others show that nothing is left of any.
+        const std::string work =
+            thousand == 0 ? "--api both --iterations 2 --failures" : "--iterations 1";
         const Finished finished =
             run({"sh", "-c",
-                 "seq 1 1000 | xargs -P 4 -I@ \"$0\" --everything --api both --iterations 2 "
-                 "--failures --leak 10 --name short --seed " +
-                     std::to_string(thousand) + "@ >/dev/null",
+                 "seq 1 1000 | xargs -P 4 -I@ \"$0\" --everything " + work +
+                     " --leak 10 --name short --seed " + std::to_string(thousand) +
+                     "@ >/dev/null",
                  standin("workload")},
                 {{"STANDIN_TRUTH_DIR", directory.path().string()}});
         REQUIRE(finished.code == 0);

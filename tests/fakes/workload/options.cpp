@@ -15,9 +15,14 @@ namespace demo {
 namespace {
 
 volatile std::sig_atomic_t g_stop = 0;
+volatile std::sig_atomic_t g_enough = 0;
 
 void request_stop(int /*signal*/) {
     g_stop = 1;
+}
+
+void end_work(int /*signal*/) {
+    g_enough = 1;
 }
 
 [[noreturn]] void usage(const char *program) {
@@ -26,7 +31,7 @@ void request_stop(int /*signal*/) {
         "usage: %s [OPTION]...\n"
         "  --threads N          threads that work at the same time (1)\n"
         "  --iterations N       iterations of each thread (1000, without --seconds)\n"
-        "  --seconds S          work this long\n"
+        "  --seconds S          work this long, or until SIGUSR1 (workload)\n"
         "  --seed X             same seed and one thread: same calls\n"
         "  --rate N             CUDA calls a second, of all threads together\n"
         "  --leak BYTES         allocate so much in each iteration, never free it\n"
@@ -184,6 +189,14 @@ void watch_stop_signals() {
 
 bool stop_requested() {
     return g_stop != 0;
+}
+
+void end_work_at(int signal) {
+    std::signal(signal, end_work);
+}
+
+bool work_is_over() {
+    return stop_requested() || g_enough != 0;
 }
 
 void hold() {

@@ -44,6 +44,10 @@ void wait_for_file(const std::string &path);
 void watch_stop_signals();
 bool stop_requested();
 
+// This signal ends the work, as its end of time does, and not hold().
+void end_work_at(int signal);
+bool work_is_over();
+
 // Until a stop signal, or until standard input closes. Only a pipe, a socket or a terminal can
 // close: a background job with /dev/null there is held too.
 void hold();

@@ -42,7 +42,7 @@ public:
                                       std::chrono::duration<double>(options.seconds));
         }
     }
-    bool passed() const { return stop_requested() || Clock::now() >= end_; }
+    bool passed() const { return work_is_over() || Clock::now() >= end_; }
 
 private:
     using Clock = std::chrono::steady_clock;

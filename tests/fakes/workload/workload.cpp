@@ -11,6 +11,7 @@
 
 #include "cudart/cudart.h"
 
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <thread>
@@ -63,6 +64,7 @@ int main(int argc, char **argv) {
         return 2;
     }
 #endif
+    demo::end_work_at(SIGUSR1);
     demo::prepare(options);
     if (!hoard(options.hoard)) {
         return 1;

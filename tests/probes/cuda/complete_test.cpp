@@ -115,8 +115,9 @@ TEST_CASE("an exporter that is killed while programs allocate says whose memory 
     const TemporaryDirectory directory;
     auto first = std::make_unique<Exporter>(attached_to_all_by(mode));
     const Process holder = hold(*first);
-    const Process busy = start(directory.path(), {"--everything", "--threads", "4", "--iterations",
-                                                  "400", "--rate", "8000", "--name", "busy"});
+    // It works until it is told to stop.
+    const Process busy = start(directory.path(), {"--everything", "--threads", "4", "--seconds",
+                                                  "600", "--rate", "8000", "--name", "busy"});
     eventually("the program to be in the middle of its work",
                [&] { return outstanding(first->scrape(), busy.pid()) > 0; });
     first->process().signal(SIGKILL);
@@ -126,10 +127,13 @@ TEST_CASE("an exporter that is killed while programs allocate says whose memory 
     second.wait_until_attached_to(standin("driver/libcuda.so.1"));
     const Process after = start(directory.path(), {"--everything", "--threads", "4", "--iterations",
                                                    "100", "--name", "after"});
-    busy.wait_for_output("holding");
     after.wait_for_output("holding");
     wait_for_completeness(second, after, "true");
     wait_for_completeness(second, busy, "false");
+    eventually("memory of the program to be seen again",
+               [&] { return outstanding(second.scrape(), busy.pid()) > 0; });
+    busy.signal(SIGUSR1);
+    busy.wait_for_output("holding");
     check_outstanding(second.scrape(), truth_of(directory.path(), "after"));
     CHECK(outstanding(second.scrape(), busy.pid()) <= held(directory, "busy"));
 }

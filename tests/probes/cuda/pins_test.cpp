@@ -269,8 +269,9 @@ TEST_CASE("by default, pins outlive a crash and a restart of a supervised export
     programs.go_on();
     programs.wait(2);
     const TemporaryDirectory directory;
-    const Process busy = start(directory.path(), {"--everything", "--threads", "4", "--iterations",
-                                                  "400", "--rate", "8000", "--name", "busy"});
+    // It works until it is told to stop.
+    const Process busy = start(directory.path(), {"--everything", "--threads", "4", "--seconds",
+                                                  "600", "--rate", "8000", "--name", "busy"});
     eventually("the programs to be in the middle of their work", [&] {
         const Page page = exporter->scrape();
         return outstanding(page, busy.pid()) > 0 &&
@@ -286,6 +287,7 @@ TEST_CASE("by default, pins outlive a crash and a restart of a supervised export
         check_complete(exporter->scrape(), "busy", "true");
         check_complete(exporter->scrape(), "before", "false");
     }
+    busy.signal(SIGUSR1);
     busy.wait_for_output("holding");
     eventually("all that the program holds to be on the page", [&] {
         return outstanding(exporter->scrape(), busy.pid()) ==
