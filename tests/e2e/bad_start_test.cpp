@@ -88,7 +88,7 @@ TEST_CASE("check-config tells right from wrong", "[e2e][core]") {
 }
 
 TEST_CASE("a configuration that never ends is one sentence, and one out of a pipe is read",
-          "[e2e]") {
+          "[e2e][beside]") {
     const TemporaryDirectory directory;
     const auto fifo = directory / "fifo";
     REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
@@ -135,7 +135,7 @@ TEST_CASE("addresses that are given twice are one sentence", "[e2e]") {
                        "--web.listen-address: \":1\" is given twice");
 }
 
-TEST_CASE("a limit of open files that is too low is named", "[e2e]") {
+TEST_CASE("a limit of open files that is too low is named", "[e2e][beside]") {
     require_bpf();
     const std::vector<std::vector<std::string>> commands = {
         {no_address}, {"profile", "--duration=1s"}, {"trace", "cuda", "--duration=1s"}};
@@ -149,7 +149,7 @@ TEST_CASE("a limit of open files that is too low is named", "[e2e]") {
     }
 }
 
-TEST_CASE("a limit of open files that is too low ends no exporter by a signal", "[e2e]") {
+TEST_CASE("a limit of open files that is too low ends no exporter by a signal", "[e2e][beside]") {
     require_bpf();
     for (int limit = 128; limit <= 136; limit++) {
         const Finished finished =

@@ -69,7 +69,7 @@ TEST_CASE("a sample in the probe at a function's first byte is of that function"
     CHECK(at_first_byte > 0);
 }
 
-TEST_CASE("code that a program makes has the names of its perf map", "[kernel]") {
+TEST_CASE("code that a program makes has the names of its perf map", "[kernel][beside]") {
     require_bpf();
     const Process process = hold({"made", "1000"});
     Profile profile({pid_option(process), "--format=json", "--frequency=199"});
@@ -81,7 +81,7 @@ TEST_CASE("code that a program makes has the names of its perf map", "[kernel]")
     CHECK(made <= 1.1 * 199 * said["made"] / 1e9 + 5);
 }
 
-TEST_CASE("a flame graph has what a program burns", "[kernel]") {
+TEST_CASE("a flame graph has what a program burns", "[kernel][beside]") {
     require_bpf();
     const Process process = hold({"touch", "1000"});
     Profile profile({pid_option(process), "--format=svg", "--type=page_faults"});
@@ -91,7 +91,8 @@ TEST_CASE("a flame graph has what a program burns", "[kernel]") {
     CHECK(svg.find("<title>touch_pages (1,000 faults, ") != std::string::npos);
 }
 
-TEST_CASE("each page fault is a sample, with the function that touches the page", "[kernel]") {
+TEST_CASE("each page fault is a sample, with the function that touches the page",
+          "[kernel][beside]") {
     require_bpf();
     const Process process = hold({"touch", "1562"});
     Profile profile({pid_option(process), "--format=json", "--type=page_faults"});
@@ -146,7 +147,8 @@ TEST_CASE("a heap profile has what a process allocates and does not free, to the
     check_heap();
 }
 
-TEST_CASE("a heap profile has what jemalloc and tcmalloc allocate and do not free", "[long]") {
+TEST_CASE("a heap profile has what jemalloc and tcmalloc allocate and do not free",
+          "[long][beside]") {
     require_bpf();
     const std::string library = GENERATE("libjemalloc.so.2", "libtcmalloc_minimal.so.4");
     const std::string path =
@@ -158,7 +160,7 @@ TEST_CASE("a heap profile has what jemalloc and tcmalloc allocate and do not fre
     check_heap({{"LD_PRELOAD", path}});
 }
 
-TEST_CASE("a heap profile is of one process that has an allocator", "[kernel]") {
+TEST_CASE("a heap profile is of one process that has an allocator", "[kernel][beside]") {
     require_bpf();
     const auto refused = [](std::vector<std::string> arguments) {
         arguments.insert(arguments.begin(), {exporter_binary(), "profile", "--duration=100ms"});
@@ -227,7 +229,7 @@ TEST_CASE("time off the CPU is where a thread waits, by the CUDA call that it is
     CHECK(process.wait() == 0);
 }
 
-TEST_CASE("a thread that is off the CPU all the time is in the profile", "[kernel]") {
+TEST_CASE("a thread that is off the CPU all the time is in the profile", "[kernel][beside]") {
     require_bpf();
     const Process process = hold({"burn", "1"});
     Profile profile({pid_option(process), "--format=json", "--type=offcpu"});
@@ -239,7 +241,7 @@ TEST_CASE("a thread that is off the CPU all the time is in the profile", "[kerne
 }
 
 TEST_CASE("processes that live for a moment only are in a profile of what started them",
-          "[kernel]") {
+          "[kernel][beside]") {
     require_bpf();
     const Process shell({"sh", "-c", "echo waiting; while true; do sleep 0.05; done"});
     shell.wait_for_output("waiting");
@@ -255,7 +257,7 @@ TEST_CASE("processes that live for a moment only are in a profile of what starte
     CHECK(sleepers.size() >= 3);
 }
 
-TEST_CASE("go tool pprof reads a profile", "[kernel]") {
+TEST_CASE("go tool pprof reads a profile", "[kernel][beside]") {
     require_bpf();
     const Process process = hold({"touch", "500"});
     Profile profile({pid_option(process), "--format=pprof", "--type=page_faults"});

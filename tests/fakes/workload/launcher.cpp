@@ -1,6 +1,7 @@
 // launcher [WAY N] [--name NAME] [--wait-for-file FILE]: launches kernels as fast as it can, and
-// frees and allocates device memory after each 5000th. SIGUSR1 makes it slow, then idle, then slow
-// again and so on; SIGUSR2 makes it fast. Prints "slow", "idle" or "fast" when it becomes that.
+// frees and allocates device memory after each 5000th, or after each long one if these are more
+// often. SIGUSR1 makes it slow, then idle, then slow again and so on; SIGUSR2 makes it fast. Prints
+// "slow", "idle" or "fast" when it becomes that.
 //
 //   long N    each Nth launch takes a second and a half
 //   busy N    each launch takes N microseconds of CPU time
@@ -14,6 +15,7 @@
 
 #include "cudart/cudart.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -106,6 +108,7 @@ void launch_shapes(unsigned shapes) {
 
 struct Way {
     unsigned long_one = 0;  // no launch
+    unsigned a_block = kLaunchesABlock;
     unsigned paced = 0;
     unsigned peeks = 0;
     unsigned forks = 0;
@@ -116,6 +119,7 @@ struct Way {
 bool read_way(std::string_view name, unsigned number, Way &way) {
     if (name == "long") {
         way.long_one = number;
+        way.a_block = std::min(kLaunchesABlock, number);
         standin_set_hook(sleep_in_call, nullptr);
     } else if (name == "busy") {
         g_busy = std::chrono::microseconds(number);
@@ -180,8 +184,8 @@ int main(int argc, char **argv) {
         for (unsigned i = 0; i < way.peeks; i++) {
             cudaPeekAtLastError();
         }
-        if (++launched % kLaunchesABlock == 0) {
-            renew(&block, launched / kLaunchesABlock, kDeep);
+        if (++launched % way.a_block == 0) {
+            renew(&block, launched / way.a_block, kDeep);
         }
     }
     return 0;

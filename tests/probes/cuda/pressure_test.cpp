@@ -146,7 +146,7 @@ TEST_CASE("a ring that is too small loses calls, counted, and no allocation", "[
     require_bpf();
     const Exporter exporter(
         without_company("cuda:\n  call_ring_bytes: 4KiB\n  drain_interval: 100ms\n"));
-    const Pair pair(exporter, "20000");
+    const Pair pair(exporter, "4000");
     pair.begin();
     pair.wait();
     const auto loud = pair.truth_of("loud");
