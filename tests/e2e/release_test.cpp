@@ -171,9 +171,13 @@ TEST_CASE("a process that is released can be saved, and is traced again when it 
     CHECK(traced != code_in_file(waiting.pid(), library));
     CHECK(signal_of_restored(library, traced) == SIGTRAP);
 
-    const HttpAnswer early = post(exporter, "/-/release?pid=" + pid);
-    CHECK(early.status == 409);
-    CHECK(early.body.find("1 thread is in calls") != std::string::npos);
+    // It waits for the call for some seconds. That the thread is in one is seen in the same place,
+    // whatever the mode.
+    if (mode == "session") {
+        const HttpAnswer early = post(exporter, "/-/release?pid=" + pid);
+        CHECK(early.status == 409);
+        CHECK(early.body.find("1 thread is in calls") != std::string::npos);
+    }
     waiting.go_on();
     const HttpAnswer released = post(exporter, "/-/release?pid=" + pid + "&time=1m");
     INFO(released.body << exporter.log());

@@ -49,6 +49,11 @@ std::vector<std::string> attach_modes(std::vector<std::string> of) {
     return of;
 }
 
+std::vector<std::string> endings_by(const std::string &mode) {
+    return mode == "multi" ? std::vector<std::string>{"auto"}
+                           : std::vector<std::string>{"auto", "exits"};
+}
+
 namespace {
 
 // Unless the configuration says what the probes may cost: then the test is about that.

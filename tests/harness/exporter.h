@@ -29,6 +29,9 @@ std::string without_company(const std::string &config);
 // commas), or all if it is not set. CTest runs each test with the tag [modes] by session, and once
 // more, with the label `long`, by multi and perf.
 std::vector<std::string> attach_modes(std::vector<std::string> of = {"session", "multi", "perf"});
+// Ways to see the ends of calls, for a test that tries the modes of attach_modes(). Probes at exits
+// are the same in the modes session and multi: few tests try them in both.
+std::vector<std::string> endings_by(const std::string &mode);
 
 // The same as require_bpf() for something else that a machine may lack.
 void missing(const std::string &what);

@@ -1,6 +1,7 @@
-// hangs [--threads N] [--depth N] [--name COMM]: makes a call in each of N threads (64), thread I
-// of function I modulo 20, and keeps every call from returning until it is told to. With a depth
-// (1), the call is inside of so many calls less one of calls_callback(). For each thread it prints
+// hangs [--threads N] [--depth N] [--only FUNCTION] [--name COMM]: makes a call in each of N
+// threads (64), thread I of function I modulo 20, or all of one function, and keeps every call from
+// returning until it is told to. With a depth (1), the call is inside of so many calls less one of
+// calls_callback(). For each thread it prints
 //
 //   hang FUNCTION tid=N after=NS before=NS
 //
@@ -151,6 +152,16 @@ constexpr Function functions[] = {
 constexpr std::size_t kFunctions = sizeof(functions) / sizeof(*functions);
 static_assert(kFunctions == 20);
 
+// Ends the program if there is none.
+const Function *function_of(const char *name) {
+    for (const Function &function : functions) {
+        if (std::strcmp(function.name, name) == 0) {
+            return &function;
+        }
+    }
+    std::_Exit(2);
+}
+
 // These are to be on the stack.
 __attribute__((noinline)) void hang_in(const Function &function, Memory &memory) {
     function.call(memory);
@@ -192,11 +203,14 @@ void run(Hang &hang, const Function &function, unsigned depth, pthread_barrier_t
 int main(int argc, char **argv) {
     unsigned threads = 64;
     unsigned depth = 1;
+    const Function *only = nullptr;
     for (int at = 1; at + 1 < argc; at += 2) {
         if (std::strcmp(argv[at], "--threads") == 0) {
             threads = static_cast<unsigned>(std::strtoul(argv[at + 1], nullptr, 10));
         } else if (std::strcmp(argv[at], "--depth") == 0) {
             depth = std::max(1U, static_cast<unsigned>(std::strtoul(argv[at + 1], nullptr, 10)));
+        } else if (std::strcmp(argv[at], "--only") == 0) {
+            only = function_of(argv[at + 1]);
         } else if (std::strcmp(argv[at], "--name") == 0) {
             prctl(PR_SET_NAME, argv[at + 1]);
         } else {
@@ -215,7 +229,8 @@ int main(int argc, char **argv) {
     std::vector<Hang> hangs(threads);
     std::vector<std::jthread> running;
     for (unsigned i = 0; i < threads; ++i) {
-        running.emplace_back([&, i] { run(hangs[i], functions[i % kFunctions], depth, ready); });
+        const Function *const function = only != nullptr ? only : &functions[i % kFunctions];
+        running.emplace_back([&, i, function] { run(hangs[i], *function, depth, ready); });
     }
     is_armed = true;
     pthread_barrier_wait(&ready);

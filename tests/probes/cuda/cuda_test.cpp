@@ -54,7 +54,7 @@ TEST_CASE("every counter equals the library's own, for four processes with four 
           "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
-    const std::string endings = GENERATE("auto", "exits");
+    const std::string endings = GENERATE_COPY(from_range(endings_by(mode)));
     CAPTURE(mode, endings);
     const Exporter exporter(config_for(mode, endings));
     const Process holder = cuda_hold_library(exporter);
