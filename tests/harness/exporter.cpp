@@ -1,5 +1,6 @@
 #include "tests/harness/exporter.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -153,6 +154,11 @@ Page Exporter::scrape() const {
     INFO(log());
     REQUIRE(answer.status == 200);
     return Page(answer.body);
+}
+
+void Exporter::end_by_perf() {
+    process_->signal(SIGTERM);
+    CHECK(process_->wait() == 0);
 }
 
 std::size_t Exporter::times_attached_to(const std::filesystem::path &library) const {

@@ -69,6 +69,11 @@ public:
     // Scrapes until the sum has this value, and returns that page.
     [[nodiscard]] Page wait_for(const std::string &name, const Labels &labels, double value) const;
 
+    // Ends it in a way that leaves detaching from perf events, at which the kernel takes a tenth of
+    // a second each, to its helper process, beside the tests that follow. Killed, it would detach
+    // itself.
+    void end_by_perf();
+
 private:
     TemporaryDirectory directory_;
     std::unique_ptr<Process> process_;

@@ -101,7 +101,7 @@ TEST_CASE("the calls of every function are counted, and programs do as they do u
         untraced.push_back(run(functions_command(scenario.name, "untraced")));
         CHECK(untraced.back().code == scenario.code);
     }
-    const Exporter exporter(calls_config(config));
+    Exporter exporter(calls_config(config));
     const Process holder = functions_hold_library(exporter);
     // An attach in pairs can cut a call in half; after that there must be none.
     const Page before = exporter.scrape();
@@ -151,18 +151,23 @@ TEST_CASE("the calls of every function are counted, and programs do as they do u
                   page.sum("gpusnoop_probe_stale_calls_total", of_probe) +
                   page.sum("gpusnoop_probe_events_lost_total", of_probe));
     }
+    if (config.mode == "perf") {
+        exporter.end_by_perf();
+    }
 }
 
 TEST_CASE("with probes at exits, exceptions pass through C functions, and every call is counted",
           "[kernel][modes]") {
     require_bpf();
-    const CallsConfig config{.mode = GENERATE(from_range(attach_modes())), .endings = "exits"};
+    // In multi mode, probes at exits are those of session mode.
+    const CallsConfig config{.mode = GENERATE(from_range(attach_modes({"session", "perf"}))),
+                             .endings = "exits"};
     const auto all = functions_scenarios();
     std::vector<Finished> untraced;
     for (const FunctionsScenario &scenario : all) {
         untraced.push_back(run(functions_command(scenario.name, "untraced")));
     }
-    const Exporter exporter(calls_config(config));
+    Exporter exporter(calls_config(config));
     const Process holder = functions_hold_library(exporter);
     double stale = 0;
     for (std::size_t i = 0; i < all.size(); i++) {
@@ -177,6 +182,9 @@ TEST_CASE("with probes at exits, exceptions pass through C functions, and every 
         check_account_at_rest(exporter);
         stale += left_calls(truth);
         CHECK(exporter.scrape().sum("gpusnoop_probe_stale_calls_total", of_probe) == stale);
+    }
+    if (config.mode == "perf") {
+        exporter.end_by_perf();
     }
 }
 
@@ -198,13 +206,15 @@ TEST_CASE("a program whose system calls are handled elsewhere is named", "[kerne
 TEST_CASE("counted at their entry, functions can have exceptions pass through them in C as well",
           "[kernel][modes]") {
     require_bpf();
-    const CallsConfig config{.mode = GENERATE(from_range(attach_modes())), .entry_only = true};
+    // In multi mode, entries are those of "the calls of every function are counted".
+    const CallsConfig config{.mode = GENERATE(from_range(attach_modes({"session", "perf"}))),
+                             .entry_only = true};
     const auto all = functions_scenarios();
     std::vector<Finished> untraced;
     for (const FunctionsScenario &scenario : all) {
         untraced.push_back(run(functions_command(scenario.name, "untraced")));
     }
-    const Exporter exporter(calls_config(config));
+    Exporter exporter(calls_config(config));
     const Process holder = functions_hold_library(exporter);
     for (std::size_t i = 0; i < all.size(); i++) {
         CAPTURE(config.mode, all[i].name);
@@ -215,6 +225,9 @@ TEST_CASE("counted at their entry, functions can have exceptions pass through th
     }
     check_account_at_rest(exporter);
     CHECK(exporter.scrape().sum("gpusnoop_probe_stale_calls_total", of_probe) == 0);
+    if (config.mode == "perf") {
+        exporter.end_by_perf();
+    }
 }
 
 TEST_CASE("a function without an exit that a probe can tell is counted at its entry by itself",
