@@ -85,9 +85,9 @@ TEST_CASE("CUDA calls are counted as the library counts them, and what graphs ru
                  attaches_to_driver());
 }
 
-TEST_CASE("16 threads on few CPUs lose no count in 20 s", "[.guest]") {
+TEST_CASE("16 threads on few CPUs lose no count in 10 s", "[.guest]") {
     const Exporter exporter(attached_by(best_mode()));
-    guest_check_workload(exporter, {"--threads", "16", "--seconds", "20"});
+    guest_check_workload(exporter, {"--threads", "16", "--seconds", "10"});
 }
 
 TEST_CASE("calls of functions are counted as the functions count them", "[.guest]") {
