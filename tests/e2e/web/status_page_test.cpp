@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exporter/base/text/quantity_text.h"
@@ -28,6 +30,7 @@
 
 using namespace harness;
 using nlohmann::json;
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -108,24 +111,39 @@ std::string build_id_of(const std::string &path) {
     return elf->build_id().value_or("");
 }
 
-// The exporter, with programs to show.
+// The exporter, with programs to show. Theirs are copies of the libraries, which nobody else uses:
+// the demo and other tests may run beside this.
 struct StatusPageNode {
-    // `more`: what the configuration has besides.
-    explicit StatusPageNode(const std::string &more = "")
-        : exporter(more + own_groups("auto") + slow_group) {
-        exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-        exporter.wait_until_attached_to(standin("libcalls.so.1"));
+    StatusPageNode()
+        : exporter("discovery: {exclude: [\"" + standin("12/*") + "\", \"" +
+                   standin("libcalls.so*") + "\"]}\n" + own_groups("auto") + slow_group) {
+        exporter.wait_until_attached_to(runtime);
+        exporter.wait_until_attached_to(library);
         write_file(directory / "go", "");
         leaky.wait_for_output("holding");
     }
 
     TemporaryDirectory directory;
+    TemporaryDirectory libraries;
+    fs::path runtime = copy_of("12/libcudart.so.12");
+    fs::path library = copy_of("libcalls.so.1");
     Exporter exporter;
     Process leaky{{standin("leaky"), "--bytes", std::to_string(leaked), "--times", "3",
                    "--wait-for-file", directory / "go", "--hold"},
-                  {{"STANDIN_TRUTH_DIR", directory.path().string()},
+                  {{"LD_LIBRARY_PATH", libraries.path().string()},
+                   {"STANDIN_TRUTH_DIR", directory.path().string()},
                    {"STANDIN_MEMORY_LIMIT", std::to_string(64 * leaked)}}};
-    Process calls{{standin("calls"), "--iterations", "0", "--hold", "--name", "holder"}};
+    Process calls = of_calls({"--iterations", "0", "--hold", "--name", "holder"});
+
+    [[nodiscard]] Process of_calls(std::vector<std::string> arguments) const {
+        arguments.insert(arguments.begin(), standin("calls"));
+        return Process(std::move(arguments), {{"LD_LIBRARY_PATH", libraries.path().string()}});
+    }
+    [[nodiscard]] fs::path copy_of(const std::string &name) const {
+        const fs::path original = standin(name);
+        fs::copy_file(original, libraries / original.filename().string());
+        return libraries / original.filename().string();
+    }
 
     [[nodiscard]] std::string url() const {
         return "http://127.0.0.1:" + std::to_string(exporter.port()) + "/";
@@ -154,7 +172,7 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
     const TemporaryDirectory elsewhere;
     write_file(elsewhere / "libbroken.so", "this is no library");
     const e2e::MapsAsCode broken(elsewhere / "libbroken.so");
-    const Process sleeper({standin("calls"), "--scenario", "sleep", "--hold", "--name", "sleeper"});
+    const Process sleeper = node.of_calls({"--scenario", "sleep", "--hold", "--name", "sleeper"});
     sleeper.wait_for_output("holding");
     eventually("the broken file", [&] {
         return node.exporter.scrape().sum("gpusnoop_probe_attach_failures_total",
@@ -235,11 +253,11 @@ TEST_CASE("the page at / shows in a browser what the exporter and its node do", 
                         " more before them") != std::string::npos);
 
     const auto libraries = table(seen.dom, "libraries");
-    const Row runtime = row_with(libraries, 0, standin("12/libcudart.so.12"));
+    const Row runtime = row_with(libraries, 0, node.runtime.string());
     CHECK(runtime.at(1) == "1");
     CHECK(runtime.at(2).starts_with("attached by cuda, "));
     CHECK(runtime.at(3) == build_id_of(standin("12/libcudart.so.12")));
-    const Row library = row_with(libraries, 0, standin("libcalls.so.1"));
+    const Row library = row_with(libraries, 0, node.library.string());
     CHECK(library.at(1) == "2");
     CHECK(library.at(2) == "attached by functions, 2 functions");
     CHECK(library.at(3).size() == 40);
