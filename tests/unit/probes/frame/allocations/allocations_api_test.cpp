@@ -242,7 +242,7 @@ TEST_CASE("a document stays small however many sites and processes there are",
         CHECK(folded.find("small;") != std::string::npos);
     }
     SECTION("processes") {
-        for (std::uint32_t pid = 3; pid < 100'000; pid++) {
+        for (std::uint32_t pid = 3; pid < 50'000; pid++) {
             all.push_back(
                 allocations_api_process(pid, "p" + std::string(200, 'x'), {site("", 1, 1, {})}));
             expected++;
