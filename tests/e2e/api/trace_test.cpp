@@ -144,7 +144,7 @@ TEST_CASE("everything that the stand-in libraries offer is traced", "[e2e]") {
     CAPTURE(mode);
     CudaTrace trace({"--comm=traced"}, mode);
     const auto truth =
-        run_workload({"--everything", "--api", "both", "--iterations", "200", "--name", "traced"});
+        run_workload({"--everything", "--api", "both", "--iterations", "40", "--name", "traced"});
     const auto calls = trace.finish();
     CHECK(results_of(calls, truth.pid) == results_of(truth));
     CHECK(std::ranges::any_of(calls, [](const json &call) { return call["api"] == "driver"; }));

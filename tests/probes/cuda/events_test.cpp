@@ -53,14 +53,14 @@ TEST_CASE("times between events are those that the driver gave",
           "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
-    const std::string endings = GENERATE("auto", "exits");
+    const std::string endings = GENERATE_COPY(from_range(endings_by(mode)));
     CAPTURE(mode, endings);
     if (mode == "perf" && endings == "exits") {
         return;  // the exits are tried by the others, and detaching takes long here
     }
     const Exporter exporter(attached_by(mode) + "  endings: " + endings + "\n");
 
-    SECTION("in their buckets") {
+    {  // in their buckets
         const CudaEventsRun run(exporter, "timed",
                                 {"0.005", "0.5", "0.5", "3", "1500", "unrecorded"});
         const auto truth = run.truth();
@@ -79,7 +79,7 @@ TEST_CASE("times between events are those that the driver gave",
                         {"error", "cudaErrorInvalidResourceHandle"}}) == 1);
         check_account_at_rest(exporter);
     }
-    SECTION("without those that cannot be") {
+    {  // without those that cannot be
         const CudaEventsRun run(exporter, "hostile", {"nan", "inf", "-inf", "-1", "1e30", "2"});
         REQUIRE(run.truth().elapsed_invalid == 5);
         const Page page = exporter.wait_for("gpusnoop_cuda_event_elapsed_seconds_count",
@@ -87,7 +87,7 @@ TEST_CASE("times between events are those that the driver gave",
         check_counters(page, run.truth(), "hostile");
         check_account_at_rest(exporter);
     }
-    SECTION("without one that could not be read, which is counted as lost") {
+    {  // without one that could not be read, which is counted as lost
         const double before = cuda_events_faults(exporter);
         const CudaEventsRun run(exporter, "gone", {"gone", "gone", "4"});
         REQUIRE(run.truth().elapsed_times == 3);
