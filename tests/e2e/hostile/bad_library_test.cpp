@@ -6,7 +6,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <cstddef>
 #include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "tests/e2e/child.h"
 #include "tests/harness/cuda_truth.h"
@@ -71,30 +75,42 @@ std::string damaged(const std::string &how) {
 
 TEST_CASE("a file that is no library is counted, and others are attached to", "[e2e]") {
     require_bpf();
-    const std::string how =
-        GENERATE("garbage", "header only", "text", "program headers nowhere", "32 bits");
-    CAPTURE(how);
+    const std::vector<std::string> ways = {"garbage", "header only", "text",
+                                           "program headers nowhere", "32 bits"};
     const TemporaryDirectory directory;
-    write_file(directory / bad_library_library, damaged(how));
+    std::vector<std::filesystem::path> files;
+    for (const std::string &how : ways) {
+        files.push_back(directory / (bad_library_library + std::to_string(files.size())));
+        write_file(files.back(), damaged(how));
+    }
+    std::vector<std::unique_ptr<e2e::MapsAsCode>> users;
     SECTION("when it appears while the exporter runs") {
         const Exporter exporter;
-        const double before = bad_library_failures(exporter.scrape(), "elf");
-        const e2e::MapsAsCode mapped(directory / bad_library_library);
-        eventually("the failure to be counted: " + exporter.log(),
-                   [&] { return bad_library_failures(exporter.scrape(), "elf") > before; });
-        CHECK(bad_library_failures(exporter.scrape(), "elf") == before + 1);
-        exporter.wait_for_log("pid=" + std::to_string(mapped.pid()));
+        double before = bad_library_failures(exporter.scrape(), "elf");
+        for (std::size_t i = 0; i < ways.size(); i++) {
+            CAPTURE(ways[i]);
+            users.push_back(std::make_unique<e2e::MapsAsCode>(files[i]));
+            eventually("the failure to be counted: " + exporter.log(),
+                       [&] { return bad_library_failures(exporter.scrape(), "elf") > before; });
+            before++;
+            CHECK(bad_library_failures(exporter.scrape(), "elf") == before);
+            exporter.wait_for_log("pid=" + std::to_string(users.back()->pid()));
+        }
         check_good_library_counts(exporter);
 
-        // The same file again is the same failure, not another one.
-        const e2e::MapsAsCode mapped_again(directory / bad_library_library);
+        // The same files again are the same failures, not other ones.
+        for (const std::filesystem::path &file : files) {
+            users.push_back(std::make_unique<e2e::MapsAsCode>(file));
+        }
         check_good_library_counts(exporter, "good_again");
-        CHECK(bad_library_failures(exporter.scrape(), "elf") == before + 1);
+        CHECK(bad_library_failures(exporter.scrape(), "elf") == before);
     }
     SECTION("when it is there before the exporter") {
-        const e2e::MapsAsCode mapped(directory / bad_library_library);
+        for (const std::filesystem::path &file : files) {
+            users.push_back(std::make_unique<e2e::MapsAsCode>(file));
+        }
         const Exporter exporter;
-        CHECK(bad_library_failures(exporter.scrape(), "elf") >= 1);
+        CHECK(bad_library_failures(exporter.scrape(), "elf") >= static_cast<double>(ways.size()));
         check_good_library_counts(exporter);
     }
 }

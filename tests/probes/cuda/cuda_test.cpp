@@ -68,7 +68,7 @@ TEST_CASE("every counter equals the library's own, for four processes with four 
     for (int i = 0; i < 4; i++) {
         // Half of them with calls inside calls, as the real runtime has them.
         workloads.emplace_back(
-            std::vector<std::string>{standin("workload"), "--threads", "4", "--iterations", "2000",
+            std::vector<std::string>{standin("workload"), "--threads", "4", "--iterations", "1000",
                                      "--failures", "--default-kind", "--seed", std::to_string(i),
                                      "--leak", "1000", "--name", "w" + std::to_string(i),
                                      "--wait-for-file", go, "--hold"},
