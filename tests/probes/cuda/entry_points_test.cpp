@@ -4,6 +4,8 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "tests/harness/counting.h"
 #include "tests/harness/cuda_truth.h"
@@ -152,19 +154,24 @@ TEST_CASE("numbers are those of the GPU that the program meant", "[kernel][core]
     const Exporter exporter(cuda_entry_points_budget + node.config());
     CHECK(exporter.scrape().sum("gpusnoop_gpu_info") == 4);
     const Process holder = cuda_entry_points_hold(exporter, "workload", both_libraries);
-    const auto [visible, devices, labels] = GENERATE(table<std::string, int, GpuLabels>({
-        {"all", 4, {"0", "1", "2", "3"}},
-        {"2,1", 2, {"2", "1"}},
-        {"GPU-00000003,GPU-00000000-1111-2222-3333-444444444444", 2, {"3", "0"}},
-        {"1", 1, {"1"}},
-    }));
-    CAPTURE(visible);
-    Process::Environment environment = {{"STANDIN_DEVICES", std::to_string(devices)}};
-    if (visible != "all") {
-        environment["CUDA_VISIBLE_DEVICES"] = visible;
+    struct Visible {
+        std::string comm, devices;
+        GpuLabels labels;
+    };
+    for (const auto &[comm, devices, labels] : std::vector<Visible>{
+             {"all", "", {"0", "1", "2", "3"}},
+             {"numbers", "2,1", {"2", "1"}},
+             {"uuids", "GPU-00000003,GPU-00000000-1111-2222-3333-444444444444", {"3", "0"}},
+             {"one", "1", {"1"}},
+         }) {
+        CAPTURE(devices);
+        Process::Environment environment = {{"STANDIN_DEVICES", std::to_string(labels.size())}};
+        if (!devices.empty()) {
+            environment["CUDA_VISIBLE_DEVICES"] = devices;
+        }
+        const CudaEntryPointsRun run({standin("workload"), "--everything", "--api", "both",
+                                      "--threads", "2", "--iterations", "30", "--name", comm},
+                                     environment);
+        check(exporter, run, labels);
     }
-    const CudaEntryPointsRun run({standin("workload"), "--everything", "--api", "both", "--threads",
-                                  "2", "--iterations", "60", "--name", "gpus"},
-                                 environment);
-    check(exporter, run, labels);
 }
