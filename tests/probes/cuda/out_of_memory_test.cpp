@@ -74,7 +74,7 @@ Finished why_oom(const Exporter &exporter, const std::vector<std::string> &more 
 }  // namespace
 
 TEST_CASE("who held the memory is known of each program that is refused some, in each mode",
-          "[kernel][core][modes]") {
+          "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
