@@ -135,13 +135,13 @@ LaunchFamilies make_launch_families(series::FamilySet &set) {
                         "the exporter measures launches per other call (waits, copies, ...), or "
                         "per second if there are no other calls, and extrapolates.",
                         {gpu}),
-        .unobserved_bounds = set.counter(
-            "cuda_launches_unobserved_bound_total",
-            "Bounds of that estimate. bound=\"lower\": the program launches no faster while it is "
-            "not "
-            "observed; bound=\"upper\": a launch costs it twice what is reported. Both equal the "
-            "estimate for programs that make enough other calls.",
-            {{"bound", true}}),
+        .unobserved_bounds =
+            set.counter("cuda_launches_unobserved_bound_total",
+                        "Bounds of the estimate cuda_launches_unobserved_total. bound=\"lower\": "
+                        "if the program launches no faster while it is not observed; "
+                        "bound=\"upper\": if a launch costs it twice the reported overhead. Both "
+                        "equal the estimate for programs that make enough other calls.",
+                        {{"bound", true}}),
     };
 }
 

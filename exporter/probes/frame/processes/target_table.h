@@ -1,4 +1,4 @@
-// The kernel's table of the processes that the configuration names (bpf/targets.bpf.c), and the
+// The kernel's table of the processes that the configuration names (bpf/processes/targets.bpf.c), and the
 // thread that keeps it.
 #pragma once
 
