@@ -1,5 +1,5 @@
-// The kernel's table of the processes that the configuration names (bpf/processes/targets.bpf.c), and the
-// thread that keeps it.
+// The kernel's table of the processes that the configuration names (bpf/processes/targets.bpf.c),
+// and the thread that keeps it.
 #pragma once
 
 #include <atomic>
