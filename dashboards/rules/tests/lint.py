@@ -117,8 +117,8 @@ def check_alert(rule, tested, problem):
     if "{{" in annotations.get("summary", ""):
         problem(f"{name}: its summary is to be the same for all of them, so that it can head a group")
     # Of a vector without elements, `first` is an error, and `with` leaves the part out.
-    for before, use in re.findall(r"(.{0,10})(\{\{[^}]*\bfirst\b[^}]*\}\})", annotations.get("description", "")):
-        if use != "{{ with first . }}" or not before.endswith("| query }}"):
+    for before, use in re.findall(r"(.{0,16})(\{\{[^}]*\bfirst\b[^}]*\}\})", annotations.get("description", "")):
+        if use != "{{ with first . }}" or not re.search(r"\| query -?\}\}$", before.rstrip()):
             problem(f"{name}: {use} fails if the query has no result")
     grouped = re.search(r"by \(([^)]*)\)", rule["expr"])
     if grouped and "container_id" in grouped.group(1) and "container_id:gpusnoop_pod:info" not in rule["expr"]:
