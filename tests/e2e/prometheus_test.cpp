@@ -175,14 +175,14 @@ TEST_CASE("Prometheus scrapes without complaint, and users' queries give the rig
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
     const TemporaryDirectory directory;
     // Much more than the second, or else a counter's window could be cut where it would be zero.
-    Process first = finished_workload(directory, "1", "5000");
+    Process first = finished_workload(directory, "1", "2000");
     const auto first_truth = truth::sum(truth::read_truth(directory / "1"));
     (void)exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", prometheus_comm}},
                             number(first_truth.launches));
     const e2e::Prometheus prometheus(exporter.port());
     prometheus.wait_for_scrapes(2);
 
-    const Process second = finished_workload(directory, "2", "500");
+    const Process second = finished_workload(directory, "2", "200");
     const auto second_truth = truth::sum(truth::read_truth(directory / "2"));
     const auto all = truth::sum({first_truth, second_truth});
     const Page page = exporter.wait_for("gpusnoop_cuda_kernel_launches_total",

@@ -4,6 +4,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/harness/counting.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
 #include "tests/harness/process.h"
@@ -243,10 +245,11 @@ TEST_CASE("a thread that is off the CPU all the time is in the profile", "[kerne
 TEST_CASE("processes that live for a moment only are in a profile of what started them",
           "[kernel][beside]") {
     require_bpf();
-    const Process shell({"sh", "-c", "echo waiting; while true; do sleep 0.05; done"});
+    const Process shell({"sh", "-c", "echo waiting; while true; do sleep 0.05; echo slept; done"});
     shell.wait_for_output("waiting");
     Profile profile({pid_option(shell), "--format=json", "--type=page_faults"});
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    const std::size_t before = count(shell.output(), "slept");
+    eventually("some to have lived", [&] { return count(shell.output(), "slept") > before + 5; });
     const Json json = Json::parse(profile.finish());
     std::set<int> sleepers;
     for (const Json &stack : json.at("stacks")) {

@@ -80,12 +80,12 @@ std::string curl_status(std::vector<std::string> arguments) {
 
 }  // namespace
 
-TEST_CASE("a running exporter profiles what it follows, while it is scraped", "[e2e]") {
+TEST_CASE("a running exporter profiles what it follows, while it is scraped", "[e2e][beside]") {
     require_bpf();
     const Exporter exporter(named);
     const Process process = hold_stacks("burn", "1500");
     const Process other({"sh", "-c", "echo waiting; while true; do :; done"});
-    Asked asked = ask(exporter, "?type=cpu&frequency=199&format=json&duration=10s");
+    Asked asked = ask(exporter, "?type=cpu&frequency=199&format=json&duration=6s");
     process.signal(SIGUSR1);
     int scrapes = 0;
     while (asked.wait_for(0s) != std::future_status::ready) {
@@ -102,7 +102,7 @@ TEST_CASE("a running exporter profiles what it follows, while it is scraped", "[
     CHECK(answer.headers.find("application/json") != std::string::npos);
     const json profile = json::parse(answer.body);
     CHECK(profile.at("samples_lost") == 0);
-    CHECK(std::abs(profile.at("seconds").get<double>() - 10) < 1);
+    CHECK(std::abs(profile.at("seconds").get<double>() - 6) < 1);
     const double one = samples_in(profile, "burn_one");
     const double three = samples_in(profile, "burn_three");
     CAPTURE(one, three, said["one"], said["three"]);
@@ -197,7 +197,7 @@ TEST_CASE("a profile has GPU processes, and the CUDA calls that they are inside 
     CHECK(process.wait() == 0);
 }
 
-TEST_CASE("one profile runs at a time, and ends when its client goes away", "[e2e]") {
+TEST_CASE("one profile runs at a time, and ends when its client goes away", "[e2e][beside]") {
     require_bpf();
     const Exporter exporter(named);
     const Process process = hold_stacks("burn", "1");
@@ -216,7 +216,7 @@ TEST_CASE("one profile runs at a time, and ends when its client goes away", "[e2
     CHECK(exporter.log().find("result=\"the client disconnected\"") != std::string::npos);
 }
 
-TEST_CASE("profiles leave nothing behind", "[e2e]") {
+TEST_CASE("profiles leave nothing behind", "[e2e][beside]") {
     require_bpf();
     Exporter exporter(named);
     const Process process = hold_stacks("burn", "1");
@@ -240,7 +240,7 @@ TEST_CASE("profiles leave nothing behind", "[e2e]") {
     eventually("the thread to end", [&] { return count_of("/task") <= threads; });
 }
 
-TEST_CASE("an exporter that ends while a profile runs does not wait for it", "[e2e]") {
+TEST_CASE("an exporter that ends while a profile runs does not wait for it", "[e2e][beside]") {
     require_bpf();
     Exporter exporter(named);
     const Process process = hold_stacks("burn", "1");
@@ -250,7 +250,7 @@ TEST_CASE("an exporter that ends while a profile runs does not wait for it", "[e
     CHECK(asked.get().status != 200);
 }
 
-TEST_CASE("a profile in each format, and what is wrong with a request", "[e2e]") {
+TEST_CASE("a profile in each format, and what is wrong with a request", "[e2e][beside]") {
     require_bpf();
     const Exporter exporter(named);
     const Process process = hold_stacks("touch", "10");
@@ -284,7 +284,7 @@ TEST_CASE("a profile in each format, and what is wrong with a request", "[e2e]")
           "not name it, and none of these has started it.\n");
 }
 
-TEST_CASE("profiles are for clients that the exporter knows", "[e2e]") {
+TEST_CASE("profiles are for clients that the exporter knows", "[e2e][beside]") {
     require_bpf();
     const Finished addresses = run({"hostname", "-I"});
     const std::string address = addresses.output.substr(0, addresses.output.find_first_of(" \n"));
