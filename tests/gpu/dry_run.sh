@@ -1,20 +1,26 @@
 #!/bin/bash
-# run.sh without a GPU: CUDA programs that nvcc compiles run on the stand-ins of a build, as root. So the script is known
-# to work before somebody pays for a machine with a GPU. Exit code: that of run.sh, or 77 without nvcc.
+# run.sh and training.py without a GPU, as root: the programs that nvcc compiles, and as much of PyTorch as they use
+# (standins/torch), run on the stand-ins of a build. So the scripts are known to work before somebody pays for a machine with
+# a GPU. The figures of training.py say nothing. Exit code: that of the script that fails.
 #
 #   dry_run.sh [BUILD]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(realpath "${1:-$here/../../build/release}")
-nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) || { echo "dry run: there is no nvcc: nothing was tested"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # The runtime that the programs are linked with is CUDA 13's, and so is the stand-in that they find.
-"$here/programs.sh" "$nvcc" "$work" "$build/standin/13"
+if nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc); then
+    "$here/programs.sh" "$nvcc" "$work" "$build/standin/13"
+    export PROGRAMS=$work
+fi
 cat >"$work/nvidia-smi" <<'END'
 #!/bin/sh
 echo "GPU 0: a stand-in (UUID: GPU-00000000-0000-0000-0000-000000000000)"
 END
 chmod +x "$work/nvidia-smi"
-PATH=$work:$PATH EXPORTER=$build/gpusnoop_exporter PROGRAMS=$work "$here/run.sh"
+export PATH=$work:$PATH EXPORTER=$build/gpusnoop_exporter
+export PYTHONPATH=$here/standins STANDIN_RUNTIME=$build/standin/12/libcudart.so.12 STANDIN_DRIVER=$build/standin/driver/libcuda.so.1
+"$here/run.sh"
+PYTHONDONTWRITEBYTECODE=1 python3 "$here/training.py" "$EXPORTER" --variants session,full,cuda_only --rounds 1 --seconds 0.3
