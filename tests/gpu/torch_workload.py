@@ -2,7 +2,9 @@
 """PyTorch against the page: what its profiler and its allocator counted of this process.
 
     torch_workload.py PAGE_URL     works, compares, prints the table; exit code as compare.py
+    torch_workload.py PAGE_URL --counted   the same, and its launches must have been only counted (docs/cuda.md)
     torch_workload.py --hold       only keeps PyTorch's libraries in use, until its input ends
+    torch_workload.py --launch     the same, and launches so often that all launches of its runtime are only counted
     torch_workload.py --check      exit code 0 if there is PyTorch with a CUDA device
 
 Element-wise operations only: cuBLAS and cuDNN bring a CUDA runtime of their own inside them, statically
@@ -11,6 +13,7 @@ linked, which the exporter does not see yet.
 
 import os
 import sys
+import threading
 import time
 
 sys.dont_write_bytecode = True  # leave the source tree as it is
@@ -53,8 +56,19 @@ def count_calls(torch, run):
     return kept, calls
 
 
+def launch_until_the_end(torch):
+    """Some ten thousand launches a second: too many for the level "full", and few enough for a limit of 50 %."""
+    ended = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+    tensor = torch.ones(64, device="cuda")
+    while not ended.wait(0.002):
+        for _ in range(30):
+            tensor.mul_(1.0)
+        torch.cuda.synchronize()
+
+
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--counted"]):
         sys.exit(__doc__)
     try:
         import torch
@@ -65,6 +79,10 @@ def main():
     if sys.argv[1] == "--hold":
         print("holding", flush=True)
         sys.stdin.read()
+        return 0
+    if sys.argv[1] == "--launch":
+        print("holding", flush=True)
+        launch_until_the_end(torch)
         return 0
 
     source = sys.argv[1]
@@ -85,6 +103,7 @@ def main():
         while True:
             page = compare.Page.read(source)
             now = {metric: page.sum("gpusnoop_" + metric, own) for metric in metrics}
+            now["timed"] = page.sum("gpusnoop_cuda_kernel_launch_duration_seconds_count", own)
             now["async copies"] = page.sum("gpusnoop_cuda_memcpy_total", {**own, "mode": "async"})
             if now == last:
                 return now
@@ -110,14 +129,18 @@ def main():
         return ([(what, count, now[metric] - before[metric]) for what, count, metric in expected]
                 + [("bytes reserved on the device", reserved, seen("cuda_memory_outstanding_bytes", memory_kind="device")),
                    ("frees of untracked memory", 0, seen("cuda_memory_untracked_frees_total")),
+                   ("launches of unknown kernels", 0, seen("cuda_kernel_launches_total", kernel="unknown")),
                    ("errors", 0, seen("cuda_api_errors_total"))])
 
     passed = compare.print_table("torch", compare.poll(source, rows, PATIENCE))
     others = {name: count for name, count in sorted(calls.items())
               if "Launch" in name or "Memcpy" in name or "Malloc" in name or "Free" in name}
     print(f"PyTorch {torch.__version__}; calls that its profiler saw: {others}")
+    timed = settled()["timed"] - before["timed"]
+    print(f"launches with a duration: {timed:.0f} of {calls.get('cudaLaunchKernel', 0)}")
+    is_level_right = timed < calls.get("cudaLaunchKernel", 0) if sys.argv[2:] else timed == calls.get("cudaLaunchKernel", 0)
     del kept
-    return 0 if passed and calls.get("cudaLaunchKernel", 0) > 0 else 1
+    return 0 if passed and is_level_right and calls.get("cudaLaunchKernel", 0) > 0 else 1
 
 
 if __name__ == "__main__":
