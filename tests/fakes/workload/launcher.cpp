@@ -7,6 +7,7 @@
 //   busy N    each launch takes N microseconds of CPU time
 //   paced N   it rests a millisecond after each Nth launch
 //   peek N    it calls cudaPeekAtLastError N times after each launch
+//   execs N   at first, it launches ten times and becomes this program again, N times
 //   forks N   at first, it launches once, and so many children launch ten times each
 //   shapes N  at first, it launches with so many grids, twice with each
 
@@ -22,8 +23,10 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,7 +34,7 @@
 namespace {
 
 constexpr unsigned kLaunchesABlock = 5000;
-constexpr unsigned kLaunchesAChild = 10;
+constexpr unsigned kLaunchesALife = 10;
 constexpr std::chrono::milliseconds kPause{2};
 constexpr std::chrono::milliseconds kIdlePause{20};  // hundreds of idle ones take no CPU
 constexpr std::chrono::milliseconds kLong{1500};
@@ -87,17 +90,32 @@ void launch_one(float *block, unsigned width = 1) {
                  block);
 }
 
+void launch_a_life() {
+    for (unsigned i = 0; i < kLaunchesALife; i++) {
+        launch_one(nullptr);
+    }
+}
+
 void launch_in_children(unsigned children) {
     for (unsigned child = 0; child < children; child++) {
         const pid_t pid = fork();
         if (pid == 0) {
-            for (unsigned i = 0; i < kLaunchesAChild; i++) {
-                launch_one(nullptr);
-            }
+            launch_a_life();
             _exit(0);
         }
         waitpid(pid, nullptr, 0);
     }
+}
+
+// `words`: the command line, with `execs` and the number.
+[[noreturn]] void become_again(std::vector<char *> words, unsigned execs) {
+    char path[4096] = "";  // the next program is named by it
+    (void)!readlink("/proc/self/exe", path, sizeof(path) - 1);
+    std::string left = std::to_string(execs - 1);
+    words[2] = left.data();
+    execv(path, words.data());
+    std::perror("exec");
+    std::_Exit(1);
 }
 
 void launch_shapes(unsigned shapes) {
@@ -111,6 +129,7 @@ struct Way {
     unsigned a_block = kLaunchesABlock;
     unsigned paced = 0;
     unsigned peeks = 0;
+    unsigned execs = 0;
     unsigned forks = 0;
     unsigned shapes = 0;
 };
@@ -128,6 +147,8 @@ bool read_way(std::string_view name, unsigned number, Way &way) {
         way.paced = number;
     } else if (name == "peek") {
         way.peeks = number;
+    } else if (name == "execs") {
+        way.execs = number;
     } else if (name == "forks") {
         way.forks = number;
     } else if (name == "shapes") {
@@ -141,6 +162,7 @@ bool read_way(std::string_view name, unsigned number, Way &way) {
 }  // namespace
 
 int main(int argc, char **argv) {
+    const std::vector<char *> words(argv, argv + argc + 1);  // with the null at the end
     Way way;
     if (argc > 2 &&
         read_way(argv[1], static_cast<unsigned>(std::strtoul(argv[2], nullptr, 10)), way)) {
@@ -156,6 +178,10 @@ int main(int argc, char **argv) {
     std::signal(SIGUSR2, be_fast);
     demo::watch_stop_signals();
     demo::prepare(options);
+    if (way.execs > 0) {
+        launch_a_life();
+        become_again(words, way.execs);
+    }
     if (way.forks > 0) {
         launch_one(nullptr);
         launch_in_children(way.forks);

@@ -124,16 +124,17 @@ TEST_CASE("past the shapes of a process that the kernel counts, totals are exact
           CUDA_MAX_COUNTED_OF_PROCESS + page.samples(counted_launches_family, rest).size());
 }
 
-TEST_CASE("launches of forked children are counted in the driver",
+TEST_CASE("launches of forked children and before and after an exec are counted in the driver",
           "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
-    CAPTURE(mode);
+    const std::string way = GENERATE("forks", "execs");
+    CAPTURE(mode, way);
     const Exporter exporter(counted_config(mode));
     const Process holder = ready_for_launches(exporter, mode);
     const Fast fast;
     fast.wait_until_counted(exporter);
-    const CountedRun run("forks", {"launcher", "forks", "5", "--rate", "1"});
+    const CountedRun run(way, {"launcher", way, "5", "--rate", "1"});
     run.process.wait_for_output("slow");
     run.be("idle", SIGUSR1);
     const auto truths = truth::read_truth(run.truths.path());
