@@ -58,9 +58,11 @@ def check_commands(root, program):
     wrong = run(*inside(root, "check-config", "--config.file=/nowhere.yaml"))
     if wrong.returncode != 1:
         raise SystemExit(f"a configuration that is missing: {wrong}")
-    top = run(*inside(root, "top"))
-    if top.returncode == 0 or "need libcurl" not in top.stderr:
-        raise SystemExit(f"top without libcurl: {top}")
+    # Without libcurl, there are only plain requests to addresses.
+    for address, sentence in (("http://127.0.0.1:1", "Connection refused"), ("https://127.0.0.1:1", "need libcurl")):
+        top = run(*inside(root, "top", "--once", f"--address={address}"))
+        if top.returncode == 0 or sentence not in top.stderr:
+            raise SystemExit(f"top without libcurl at {address}: {top}")
 
 
 def of_workload(page):

@@ -31,7 +31,7 @@ Result<Libcurl> Libcurl::load(const char *file) {
         !find(library, "curl_multi_socket_action", curl.multi_socket_action) ||
         !find(library, "curl_multi_info_read", curl.multi_info_read) ||
         !find(library, "curl_multi_cleanup", curl.multi_cleanup)) {
-        return fail(std::string("top, why and trace --in-flight need libcurl (Debian, Ubuntu: "
+        return fail(std::string("TLS, logins and names of hosts need libcurl (Debian, Ubuntu: "
                                 "libcurl4; RHEL: libcurl): ") +
                     ::dlerror());
     }

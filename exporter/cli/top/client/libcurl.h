@@ -14,8 +14,9 @@ namespace gpusnoop::top {
 
 // The libcurl functions that are used, by their names.
 struct Libcurl {
-    // Errors: "top, why and trace --in-flight need libcurl (its packages): libcurl.so.4: cannot
-    // open ...". It stays loaded until the program ends.
+    // Errors: "TLS, logins and names of hosts need libcurl (its packages): libcurl.so.4: cannot
+    // open
+    // ...". It stays loaded until the program ends.
     [[nodiscard]] static Result<Libcurl> load(const char *file = "libcurl.so.4");
 
     decltype(&::curl_easy_init) easy_init = nullptr;

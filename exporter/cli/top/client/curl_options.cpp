@@ -2,7 +2,7 @@
 #include <cstddef>
 #include <string>
 
-#include "exporter/cli/top/client/client.h"
+#include "exporter/cli/top/client/curl_client.h"
 
 namespace gpusnoop::top {
 
@@ -12,13 +12,13 @@ constexpr long patience_ms = 5'000;
 
 }  // namespace
 
-std::size_t Client::on_body(const char *data, std::size_t size, std::size_t count, void *self) {
-    std::string &body = static_cast<Client *>(self)->body_;
+std::size_t CurlClient::on_body(const char *data, std::size_t size, std::size_t count, void *self) {
+    std::string &body = static_cast<CurlClient *>(self)->body_;
     body.append(data, size * count);
     return body.size() > max_bytes ? 0 : size * count;
 }
 
-void Client::set_options(const std::string &url) {
+void CurlClient::set_options(const std::string &url) {
     set(CURLOPT_URL, url.c_str());
     if (!address_.unix_path.empty()) {
         set(CURLOPT_UNIX_SOCKET_PATH, address_.unix_path.c_str());
@@ -31,12 +31,12 @@ void Client::set_options(const std::string &url) {
     // A slow name look-up does not delay the program's end.
     set(CURLOPT_QUICK_EXIT, 1L);
     set(CURLOPT_ERRORBUFFER, error_.data());
-    set(CURLOPT_WRITEFUNCTION, &Client::on_body);
+    set(CURLOPT_WRITEFUNCTION, &CurlClient::on_body);
     set(CURLOPT_WRITEDATA, this);
     set_access();
 }
 
-void Client::set_access() {
+void CurlClient::set_access() {
     if (!login_.empty()) {
         const std::size_t colon = login_.find(':');
         set(CURLOPT_USERNAME, login_.substr(0, colon).c_str());
