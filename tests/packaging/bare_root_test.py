@@ -94,6 +94,11 @@ def check_page(root, program, standin):
                 print(*sorted(set(of_workload(here.page())) ^ set(of_workload(there.page()))), sep="\n")
                 raise
             print(f"{len(of_workload(there.page()))} series of the program are the same")
+            # Without libcurl, as in the image.
+            for command, found in ((["top", "--once"], "barely"), (["why", "--duration=1s", "--comm=barely"], "barely (pid ")):
+                asked = run(*inside(root, *command, f"--address={there.url}"))
+                if asked.returncode != 0 or found not in asked.stdout:
+                    raise SystemExit(f"{command} without libcurl: {asked}")
         finally:
             workload.kill()
 
