@@ -15,8 +15,8 @@
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/processes/followed.bpf.h"
+#include "bpf/lib/python/layout.h"
 #include "bpf/profile/profile.h"
-#include "bpf/profile/python.h"
 
 /* By a hash of all addresses. The kernel's own kind of table for stacks would lose one of two that
  * share a place in it, which with a hundred stacks is one profile in three. */
@@ -52,6 +52,7 @@ struct scratch {
 	struct profile_stack stack;
 	__u64 hash;
 	__u32 generation;
+	struct python_process process;
 	struct python_walk python;
 };
 

@@ -8,6 +8,14 @@
 
 #define PROFILE_STACK_FRAMES 127
 
+/* A process, as in struct followed. */
+struct python_process {
+	__u64 since_ns;
+	__u32 tgid;
+	__u32 padding;
+};
+WIRE_SIZE(struct python_process, 16);
+
 /* What the stack is in each generation of the table. */
 #define PROFILE_STACK_ID(stack) ((stack) & ~0xffULL)
 
@@ -18,7 +26,7 @@ struct profile_key {
 	__u32 tid;
 	__u64 user; /* in the table of stacks; 0: there is none, or no room for it */
 	__u64 kernel;
-	__u64 python;	  /* bpf/profile/python.h */
+	__u64 python;	  /* addresses of code objects (bpf/lib/python/layout.h) */
 	__u16 function;	  /* of CUDA, that the thread is inside of, + 1; 0: of none */
 	__u16 is_ready;	  /* off the CPU, because it has none */
 	__u32 generation; /* of the table; in the last byte of the stacks, too */

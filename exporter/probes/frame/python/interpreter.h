@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "bpf/profile/python.h"
+#include "bpf/lib/python/layout.h"
 #include "exporter/base/work_limit.h"
 #include "exporter/symbols/stacks/mapped_files.h"
 

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "bpf/profile/profile.h"
 #include "exporter/base/log.h"
 #include "exporter/probes/frame/python/code_names.h"
 

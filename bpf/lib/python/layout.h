@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
 /* Where CPython keeps the frames of its threads. */
-#ifndef GPUSNOOP_PROFILE_PYTHON_H
-#define GPUSNOOP_PROFILE_PYTHON_H
+#ifndef GPUSNOOP_PYTHON_LAYOUT_H
+#define GPUSNOOP_PYTHON_LAYOUT_H
 
 #include "bpf/lib/wire.h"
 
 #define PYTHON_MAX_PROCESSES 4096
-
-/* A process, as in struct followed. */
-struct python_process {
-	__u64 since_ns;
-	__u32 tgid;
-	__u32 padding;
-};
-WIRE_SIZE(struct python_process, 16);
 
 #define PYTHON_FRAME_BYTES 72 /* of a frame, without its variables */
 
@@ -44,7 +36,6 @@ WIRE_SIZE(struct python_thread, 16);
 
 /* One walk over the frames of a thread. */
 struct python_walk {
-	struct python_process process;
 	struct python_layout layout;
 	struct python_thread thread;
 	__u64 interpreter;
@@ -54,8 +45,7 @@ struct python_walk {
 	char bytes[PYTHON_FRAME_BYTES + 64]; /* of a frame; any offset below 128 is inside */
 };
 
-/* A stack of Python: addresses of code objects, innermost first. C has called those with this bit.
- */
+/* A bit in the address of a code object: C has called it. */
 #define PYTHON_ENTRY 1ULL
 
 #endif
