@@ -43,6 +43,7 @@ static __always_inline void begin(struct thread *thread, struct call *call, stru
 		call_read_stack(call, regs);
 	call_read_structures(call);
 	thread->capture = 0;
+	thread->follows = 0;
 	if (captures)
 		note_capture(thread, call);
 	switch (CUDA_COOKIE_OPERATION(call->function)) {
@@ -116,7 +117,7 @@ static __always_inline long cuda_enter(struct pt_regs *regs, __u64 cookie)
 	add_cuda_cost(thread, costs.record);
 	begin(thread, call, regs);
 	call_start(call);
-	return !!(call->function & CUDA_EXITS);
+	return thread->follows | !!(call->function & CUDA_EXITS);
 }
 
 /* A call that failed did nothing. Errors of calls about memory and graphs go through the ring of

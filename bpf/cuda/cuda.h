@@ -118,11 +118,12 @@ struct cuda_allocation_record {
 	__u64 born_ns; /* identifies the allocation, together with the address */
 	__u64 context; /* 0: the device's primary one */
 	__u64 caller;  /* where the allocating call returned to */
+	__u64 python;  /* key in the table of Python's stacks, or CUDA_PYTHON_... */
 	__s32 stack;   /* key in the table of stacks; negative: none */
 	__u16 kind;    /* enum cuda_memory_kind */
 	__u16 flags;
 };
-WIRE_SIZE(struct cuda_allocation_record, 88);
+WIRE_SIZE(struct cuda_allocation_record, 96);
 
 /* CUDA_RECORD_MAP and CUDA_RECORD_UNMAP */
 struct cuda_mapping_record {
@@ -269,12 +270,13 @@ struct cuda_failed_record { /* head.device: where the memory or the context was 
 	struct cuda_record head;
 	__u64 bytes;  /* of an allocation: what it asked for */
 	__u64 caller; /* the same: as in struct cuda_allocation_record */
+	__u64 python;
 	__s32 stack;
 	__u32 tid;
 	__u32 kind; /* enum cuda_memory_kind, or CUDA_NO_MEMORY_KIND */
 	__u32 reserved;
 };
-WIRE_SIZE(struct cuda_failed_record, 72);
+WIRE_SIZE(struct cuda_failed_record, 80);
 
 /* A thread that was refused memory has since got as much on the same device, or has made the same
  * call there with success. */

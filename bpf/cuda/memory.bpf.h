@@ -4,6 +4,7 @@
 #define GPUSNOOP_CUDA_MEMORY_BPF_H
 
 #include "bpf/cuda/locations.bpf.h"
+#include "bpf/cuda/python.bpf.h"
 
 /* Keep the whole stack of each allocating call, not only where it returns to? */
 const volatile bool keep_stacks = true;
@@ -46,6 +47,7 @@ static __always_inline void send_allocation(struct thread *thread, const struct 
 	record->born_ns = thread->live.born_ns;
 	record->context = thread->live.context;
 	record->caller = thread->live.caller;
+	record->python = thread->live.python;
 	record->stack = thread->live.stack;
 	record->kind = thread->live.kind;
 	record->flags = flags;
@@ -59,6 +61,7 @@ static __always_inline void begin_allocation(struct thread *thread, struct pt_re
 	thread->stack = keep_stacks ? bpf_get_stackid(regs, &cuda_stacks, BPF_F_USER_STACK) : -1;
 	if (keep_stacks)
 		add_cuda_cost(thread, costs.stack);
+	begin_python(thread);
 }
 
 /* Reads the result of the call into thread->key.address and thread->live.bytes. */
@@ -152,6 +155,7 @@ static __always_inline void finish_allocation(struct thread *thread, const struc
 	thread->live.born_ns = thread->ended_ns;
 	thread->live.caller = thread->caller;
 	thread->live.uses = CUDA_ONE_REFERENCE;
+	thread->live.python = thread->python;
 	thread->live.stack = thread->stack;
 	thread->live.imported = 0;
 	/* One of 0 bytes has no address and is never freed. */

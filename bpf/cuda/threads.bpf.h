@@ -8,8 +8,9 @@
 
 /* Only a thread's outermost call counts (the runtime calls itself, and the driver), so only that
  * one is kept. */
-#define CALL_DEPTH		    1
-#define CALL_HAS_RETURN_PROBE(call) (!((call)->function & CUDA_EXITS))
+#define CALL_DEPTH		     1
+#define CALL_HAS_RETURN_PROBE(call)  (!((call)->function & CUDA_EXITS))
+#define CALL_AFTER_ENTRY(regs, skip) continue_entry(regs, skip)
 #include "bpf/lib/call.bpf.h"
 
 /* The device that a thread has chosen. */
@@ -55,16 +56,18 @@ struct thread {
 	struct launched_kernel launched[LAUNCHED_KERNELS];
 	struct cuda_launch_key launch; /* of the launch that is counted; its epoch stays */
 	__u64 unloads;		       /* of all processes, when the epoch was read */
-	__u32 inner_launches;	       /* of the driver, inside of the open call */
-	__u32 checked_launches;	       /* that made one launch of the driver; not more than those */
-	__u32 kept_launches;	       /* that its process does not have yet */
-	__u32 gap_is_known;	       /* the end of its last submission or wait was seen */
-	__u64 published_ns;	       /* its last counted launch, for other threads */
-	__u64 launch_ns;	       /* what its last launches took that were seen to end */
+	__u64 follows; /* the work of another program at the open call's entry: CUDA_PYTHON, or 0 */
+	__u32 inner_launches;	/* of the driver, inside of the open call */
+	__u32 checked_launches; /* that made one launch of the driver; not more than those */
+	__u32 kept_launches;	/* that its process does not have yet */
+	__u32 gap_is_known;	/* the end of its last submission or wait was seen */
+	__u64 published_ns;	/* its last counted launch, for other threads */
+	__u64 launch_ns;	/* what its last launches took that were seen to end */
 	struct choice chosen;
 	struct choice pushed[PUSHED_CONTEXTS];
 	__u64 pushes;
 	__u64 caller; /* of the open allocation */
+	__u64 python;
 	__s32 stack;
 	__u32 released; /* by the open free */
 	__u64 capture;	/* that the open call is recorded in; 0: it runs */

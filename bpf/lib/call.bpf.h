@@ -31,6 +31,11 @@
 #ifndef CALL_HAS_RETURN_PROBE
 #define CALL_HAS_RETURN_PROBE(call) true
 #endif
+/* CALL_AFTER_ENTRY(regs, skip): what a program at an entry does last, outside of the guard, with
+ * what enter() has returned; its value replaces that. */
+#ifndef CALL_AFTER_ENTRY
+#define CALL_AFTER_ENTRY(regs, skip) (skip)
+#endif
 
 struct call {
 	__u64 sp;
@@ -253,7 +258,7 @@ static __always_inline bool call_encloses(const struct call_stack *stack, struct
 		guard_begin();                                                                     \
 		skip = enter(regs, cookie);                                                        \
 		guard_end();                                                                       \
-		return skip != 0;                                                                  \
+		return CALL_AFTER_ENTRY(regs, skip) != 0;                                          \
 	}                                                                                          \
                                                                                                    \
 	static __always_inline int guarded_leave(struct pt_regs *regs, __u64 cookie)               \

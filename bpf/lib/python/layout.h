@@ -48,4 +48,24 @@ struct python_walk {
 /* A bit in the address of a code object: C has called it. */
 #define PYTHON_ENTRY 1ULL
 
+/* What distinguishes a code object from others that were at its address before, or will be: so many
+ * words around its names, its first line and its version. Before CPython 3.12 it has no version,
+ * and all that it points to may be used again, too: the hash of its name is put in place of the
+ * name's address. */
+#define PYTHON_IDENTITY_WORDS 9
+#define PYTHON_HASH_OF_TEXT   24 /* where a string object has its hash */
+
+/* Of 32 bits; never 0. */
+
+static inline __u64 python_identity(const __u64 *words)
+{
+	__u64 hash = 0xcbf29ce484222325; /* FNV-1a, with a word instead of a byte */
+
+	for (int i = 0; i < PYTHON_IDENTITY_WORDS; i++) {
+		hash = (hash ^ words[i]) * 0x100000001b3;
+		hash ^= hash >> 29;
+	}
+	return ((hash ^ hash >> 32) & 0xffffffff) | 1;
+}
+
 #endif

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -103,6 +104,9 @@ public:
     [[nodiscard]] std::vector<std::pair<ProcessKey, std::chrono::nanoseconds>> running() const {
         return processes_.table().running();
     }
+
+    // The stacks of Python's functions that live allocations have.
+    [[nodiscard]] std::set<std::uint64_t> python_stacks() const { return memory_.python_stacks(); }
 
     // Asks for each running process whether all its calls were seen.
     void look_for_missed_calls();

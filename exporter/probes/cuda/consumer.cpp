@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds between_readings{250};
 Result<std::unique_ptr<CudaConsumer>> CudaConsumer::start(const CudaPrograms &programs,
                                                           CudaAggregator &aggregator,
                                                           nanoseconds rescan_interval) {
-    auto names = CudaNames::start();
+    auto names = CudaNames::start({programs.python_tables(), CudaTables(programs.tables())});
     if (!names) {
         return tl::unexpected(names.error());
     }
@@ -96,6 +96,9 @@ void CudaConsumer::rescan(nanoseconds now) {
     aggregator_.scan(now);
     tables_.forget_registered_of_ended();
     tables_.forget_ended_captures();
+    if (schedule_.has_reconciled()) {  // before, it is not known what an earlier exporter has kept
+        names_.rescan(aggregator_.running(), now, aggregator_.python_stacks());
+    }
 }
 
 // If records of allocations were lost, or an earlier exporter has kept the table, the table has the

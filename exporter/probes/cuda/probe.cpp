@@ -203,9 +203,8 @@ CudaCallbacks CudaProbe::callbacks() {
             },
         .ask_for_site =
             [this](std::uint64_t ticket, const Process &process, const Site &site) {
-                consumer_->names().ask_for_site(ticket, process.key.tgid,
-                                                process.executable.code_start, site,
-                                                consumer_->tables());
+                consumer_->names().ask_for_site(ticket, process.key, process.executable.code_start,
+                                                site, consumer_->tables());
             },
         .forget_stack = [this](std::int32_t stack) { consumer_->tables().forget_stack(stack); },
         .describe =
@@ -216,6 +215,9 @@ CudaCallbacks CudaProbe::callbacks() {
                     sandboxes_.look(process);
                 }
                 process.is_complete = has_all_calls(process);
+                if (config_.python_stacks) {
+                    consumer_->names().look_for_python(process);
+                }
             },
         .has_all_calls = [this](const Process &process) { return has_all_calls(process); },
         .has_profiler =
@@ -336,6 +338,7 @@ std::unique_ptr<Probe> make_gpu_processes(const config::Config &config,
     config::Config least = config;
     auto cuda = least.of<CudaConfig>();
     cuda.call_stacks = false;
+    cuda.python_stacks = false;
     cuda.max_calls_per_second = 1;
     cuda.max_overhead = 0;
     cuda.pin = Pin::never;

@@ -31,6 +31,7 @@ void read_cuda(config::Section cuda, config::Config &config) {
     cuda.absolute_path("pin_path", value.pin_path);
     cuda.boolean("call_stacks", value.call_stacks);
     cuda.integer("max_call_stacks", value.max_call_stacks, 16, 1U << 20U);
+    cuda.boolean("python_stacks", value.python_stacks);
     cuda.accept_old_name("max_call_sites", "call_sites");
     cuda.integer("max_call_sites", value.max_call_sites, 0, 1'000);
     cuda.finish();

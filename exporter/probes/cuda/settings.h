@@ -44,6 +44,8 @@ struct CudaConfig {
     // Keep the whole stacks of allocating calls, or only their return addresses.
     bool call_stacks = true;
     std::uint32_t max_call_stacks = 8192;
+    // Read the stacks of Python's functions, too.
+    bool python_stacks = true;
     // Call sites on the page, of each process.
     std::uint32_t max_call_sites = 10;
     std::chrono::milliseconds drain_interval{10};

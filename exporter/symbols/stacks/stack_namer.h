@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "exporter/base/work_limit.h"
@@ -40,6 +41,7 @@ struct StackReply {
     std::uint64_t ticket = 0;
     std::vector<Frame> frames;        // one for each address, of at most StackNamer::max_frames
     std::vector<CodePlace> places{};  // of these frames, for a request that is thorough
+    std::string label{};              // of the stack, if somebody has chosen one
 };
 
 // Reads files, so it is slow. Used by one thread.

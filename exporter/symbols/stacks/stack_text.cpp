@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <ranges>
+#include <utility>
 #include <vector>
 
 #include "exporter/base/text/text.h"
@@ -109,6 +110,13 @@ std::string site_label(std::span<const Frame> frames) {
     std::vector<std::string> names;
     for (const Frame *frame : shown) {
         names.push_back(to_valid_utf8(frame_text(*frame), 4 * max_function_name_bytes));
+    }
+    return joined_site(std::move(names));
+}
+
+std::string joined_site(std::vector<std::string> names) {
+    if (names.empty()) {
+        return "";
     }
     shorten(names, max_site_label_bytes - between.size() * (names.size() - 1));
     std::string label;

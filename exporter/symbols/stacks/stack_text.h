@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gpusnoop::symbols {
 
@@ -29,6 +30,8 @@ inline constexpr std::size_t max_site_label_bytes = 128;
 // "module+0x1234", if that is not libc. Valid UTF-8, at most max_site_label_bytes; "unknown" if no
 // frame is known. Contains no addresses, so it is the same for all processes of a program.
 [[nodiscard]] std::string site_label(std::span<const Frame> frames);
+// The same of names that were chosen, the innermost first; empty if there are none.
+[[nodiscard]] std::string joined_site(std::vector<std::string> names);
 
 // One line for flamegraph.pl, without its newline: "comm;outermost;...;innermost 4096". In the
 // texts, which may contain anything, spaces become "_" and semicolons ":".

@@ -1,5 +1,6 @@
 #include "exporter/probes/cuda/attach/program_settings.h"
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cstdint>
 
 #include "bpf/lib/cost.h"
+#include "bpf/lib/python/layout.h"
 #include "cuda.skel.h"
 #include "exporter/base/text/text.h"
 #include "exporter/ebpf/libbpf.h"
@@ -25,6 +27,8 @@ namespace {
 // allocator"). Before, all of a table is allocated at once, so it must be smaller.
 constexpr std::uint32_t max_preallocated = 131'072;
 constexpr std::uint32_t max_processes_past = 4'096;
+// A stack of Python's functions has a kilobyte.
+constexpr std::uint32_t max_preallocated_python = 2'048;
 
 void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
     const bool can_grow = ebpf::has_type("bpf_mem_alloc");
@@ -43,6 +47,10 @@ void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
     size(skeleton.maps.cuda_dev_times, max_processes_past);
     bpf_map__set_max_entries(skeleton.maps.cuda_stacks,
                              config.call_stacks ? config.max_call_stacks : 1);
+    size(skeleton.maps.cuda_pythons, config.python_stacks ? PYTHON_MAX_PROCESSES : 1);
+    const std::uint32_t python_stacks = config.python_stacks ? config.max_call_stacks : 1;
+    size(skeleton.maps.cuda_pystacks,
+         can_grow ? python_stacks : std::min(python_stacks, max_preallocated_python));
 }
 
 std::array<bpf_map *, 5> maps_of_followed(const cuda_bpf &skeleton) {
@@ -75,6 +83,7 @@ void apply_settings(cuda_bpf &skeleton, const CudaConfig &config) {
     size_tables(skeleton, config);
     skeleton.rodata->max_calls_per_second = config.max_calls_per_second;
     skeleton.rodata->keep_stacks = config.call_stacks;
+    skeleton.rodata->python_stacks = config.python_stacks;
     skeleton.rodata->unreturned_after_ns =
         static_cast<std::uint64_t>(std::chrono::nanoseconds(config.unreturned_after).count());
     skeleton.rodata->follow = config.follow;
@@ -83,6 +92,23 @@ void apply_settings(cuda_bpf &skeleton, const CudaConfig &config) {
     }
     choose_times(skeleton, config);
     skeleton.rodata->counts_launches = config.max_overhead > 0;
+}
+
+// Programs in a table for tail calls are of the kind of those that call them.
+void prepare_tail(cuda_bpf &skeleton, const bpf_program *entry, const CudaConfig &config) {
+    bpf_program *const walk = skeleton.progs.cuda_python;
+    ebpf::load_if(walk, config.python_stacks);
+    bpf_program__set_expected_attach_type(walk, bpf_program__expected_attach_type(entry));
+}
+
+int load_with_tail(cuda_bpf &skeleton) {
+    const bpf_program *const walk = skeleton.progs.cuda_python;
+    if (const int error = cuda_bpf::load(&skeleton); error != 0 || !bpf_program__autoload(walk)) {
+        return error;
+    }
+    const std::uint32_t first = 0;
+    const int program = bpf_program__fd(walk);
+    return bpf_map_update_elem(bpf_map__fd(skeleton.maps.cuda_tails), &first, &program, BPF_ANY);
 }
 
 void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
@@ -95,7 +121,8 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
           maps.cuda_threads,    maps.cuda_procs,      maps.cuda_filter,   maps.cuda_live,
           maps.cuda_stacks,     maps.cuda_contexts,   maps.cuda_pools,    maps.cuda_streams,
           maps.cuda_registered, maps.cuda_ended,      maps.cuda_captures, maps.cuda_capturing,
-          maps.cuda_sights,     maps.cuda_detaches,   maps.cuda_runtimes, maps.cuda_launches}) {
+          maps.cuda_sights,     maps.cuda_detaches,   maps.cuda_runtimes, maps.cuda_launches,
+          maps.cuda_pythons,    maps.cuda_pystacks,   maps.cuda_tails}) {
         pin(map);
     }
     if (skeleton.rodata->follow) {
@@ -112,7 +139,7 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
 
 // (FNV-1a)
 std::string generation_of(AttachMode mode, const CudaConfig &config) {
-    constexpr std::uint32_t layout_of_pins = 4;  // of what Pins and CudaPins keep
+    constexpr std::uint32_t layout_of_pins = 5;  // of what Pins and CudaPins keep
     std::uint64_t hash = 0xcbf29ce484222325;
     const auto mix = [&](const void *data, std::size_t size) {
         for (std::size_t i = 0; i < size; i++) {
@@ -126,8 +153,9 @@ std::string generation_of(AttachMode mode, const CudaConfig &config) {
          {layout_of_pins, static_cast<std::uint32_t>(mode), config.allocation_ring_bytes,
           config.call_ring_bytes, config.max_live_allocations, config.max_registered_kernels,
           config.max_call_stacks, config.max_calls_per_second, config.call_stacks ? 1U : 0U,
-          config.max_overhead > 0 ? 1U : 0U, config.follow ? 1U : 0U, config.keep_times ? 1U : 0U,
-          config.send_gaps ? 1U : 0U, static_cast<std::uint32_t>(config.gap_min.count()),
+          config.python_stacks ? 1U : 0U, config.max_overhead > 0 ? 1U : 0U,
+          config.follow ? 1U : 0U, config.keep_times ? 1U : 0U, config.send_gaps ? 1U : 0U,
+          static_cast<std::uint32_t>(config.gap_min.count()),
           static_cast<std::uint32_t>(config.endings),
           static_cast<std::uint32_t>(config.unreturned_after.count())}) {
         mix(&number, sizeof(number));

@@ -198,6 +198,14 @@ CudaTables::Maps CudaPrograms::tables() const {
             bpf_program__fd(loaded_->skeleton->progs.cuda_end_map)};
 }
 
+PythonTables::Maps CudaPrograms::python_tables() const {
+    const auto &maps = loaded_->skeleton->maps;
+    const bool has_walk = bpf_program__autoload(loaded_->skeleton->progs.cuda_python);
+    return {.interpreters = has_walk ? bpf_map__fd(maps.cuda_pythons) : -1,
+            .stacks = bpf_map__fd(maps.cuda_pystacks),
+            .max_stacks = bpf_map__max_entries(maps.cuda_pystacks)};
+}
+
 void CudaPrograms::set_costs(const ebpf::ProbeCosts &costs) {
     const auto known = costs.find(calls_.mode);
     if (known == costs.end()) {
@@ -216,12 +224,23 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load(const CudaConfig &confi
                                                          const CudaTracing *tracing) {
     Error last{"no way to attach to functions works on this machine"};
     const CudaConfig allowed = as_is_harmless(config, features);
+    CudaConfig without_python = allowed;
+    without_python.python_stacks = false;
     for (const AttachMode mode : attach_modes(config.attach, features)) {
         auto programs = load_as(mode, allowed, tracing);
         if (programs) {
             return programs;
         }
         last = programs.error();
+        if (!allowed.python_stacks) {
+            continue;
+        }
+        programs = load_as(mode, without_python, tracing);  // the rest is worth more
+        if (programs) {
+            log::warn("call sites have no Python functions: this kernel refuses the programs",
+                      {{"probe", "cuda"}, {"reason", last.message}});
+            return programs;
+        }
     }
     return tl::unexpected(last);
 }
@@ -240,6 +259,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     const ebpf::CallPrograms counting =
         choose_counting(loaded->skeleton->obj, mode, config.max_overhead > 0);
     apply_settings(*loaded->skeleton, config);
+    prepare_tail(*loaded->skeleton, calls.enter, config);
     set_up_tracing(*loaded->skeleton, tracing);
     auto pins_opened = open_pins(mode, config);
     if (!pins_opened) {
@@ -250,7 +270,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     if (loaded->pins) {
         pin_maps(*loaded->skeleton, loaded->pins->pins());
     }
-    if (const int error = cuda_bpf::load(loaded->skeleton.get()); error != 0) {
+    if (const int error = load_with_tail(*loaded->skeleton); error != 0) {
         const auto failed =
             fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
         // Pins that another program made, or that are damaged.

@@ -21,6 +21,7 @@
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/cuda/attach/pins.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
+#include "exporter/probes/cuda/memory/python_tables.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/cuda/trace/tracing.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"
@@ -105,6 +106,7 @@ public:
     // The task storage with the open calls of threads.
     [[nodiscard]] int threads_map() const;
     [[nodiscard]] CudaTables::Maps tables() const;
+    [[nodiscard]] PythonTables::Maps python_tables() const;
     // By process, since when all its launches are seen or counted: struct cuda_sight.
     [[nodiscard]] int sights_map() const;
     // By process, when the ends of launches were detached from: struct cuda_detached.

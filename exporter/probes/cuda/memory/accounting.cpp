@@ -25,6 +25,9 @@ constexpr std::size_t most_noted = 16'384;
 // The limit of the wait of an ended process, if the table cannot be read.
 constexpr std::chrono::minutes max_waiting_for_table{10};
 
+// Sites that hold nothing are forgotten after one to two of these.
+constexpr std::chrono::minutes between_looks_for_idle{1};
+
 LiveEntry live_entry(const Process &process, const LiveAllocations::Key &key) {
     return {{key.address, process.key.since_ns, process.key.tgid,
              key.is_handle ? CUDA_LIVE_HANDLES : CUDA_LIVE_MEMORY},
@@ -86,12 +89,28 @@ void MemoryAccounting::drop_from_table(Process &process) {
 
 void MemoryAccounting::tidy(nanoseconds now) {
     now_ = now;
+    const bool looks_for_idle = now - looked_for_idle_ >= between_looks_for_idle;
+    looked_for_idle_ = looks_for_idle ? now : looked_for_idle_;
     processes_.for_each([&](Process &process) {
+        if (looks_for_idle && !process.ended) {
+            const auto &live = state_of<MemoryState>(process).live.sites();
+            CallSites::forget_idle(process, [&](const Site &site) { return live.contains(site); });
+        }
         if (state_of<MemoryState>(process).awaits_table &&
             now - *process.ended > max_waiting_for_table) {
             count_unfreed(process);
         }
     });
+}
+
+std::set<std::uint64_t> MemoryAccounting::python_stacks() const {
+    std::set<std::uint64_t> stacks;
+    processes_.for_each([&](const Process &process) {
+        for (const auto &[site, amount] : state_of<MemoryState>(process).live.sites()) {
+            stacks.insert(site.python);
+        }
+    });
+    return stacks;
 }
 
 bool MemoryAccounting::is_done_with(const Process &process) {
@@ -110,7 +129,7 @@ void MemoryAccounting::apply(Process &process, const cuda_allocation_record &rec
         .bytes = record.bytes,
         .born_ns = static_cast<std::int64_t>(record.born_ns),
         .context = record.context,
-        .site = {record.stack, record.caller},
+        .site = {record.stack, record.caller, record.python},
         .device = device_of(process, record.head.device),
         .kind = memory_kind_of(record.kind),
         .never_in_kernel_table = (record.flags & CUDA_ALLOCATION_UNTABLED) != 0};

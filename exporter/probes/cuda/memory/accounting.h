@@ -54,6 +54,9 @@ public:
     // The table was read. Later requests need another one.
     void stop_wanting() { wants_reconciling_ = false; }
 
+    // The stacks of Python's functions that live allocations have.
+    [[nodiscard]] std::set<std::uint64_t> python_stacks() const;
+
     // Notes that were lost for lack of room: the live allocations of a process may be wrong.
     [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
 
@@ -93,6 +96,7 @@ private:
     const CudaCallbacks &callbacks_;
     std::chrono::nanoseconds started_;
     std::chrono::nanoseconds now_;  // of the last tidy(), or the start
+    std::chrono::nanoseconds looked_for_idle_{};
     std::shared_ptr<std::pmr::memory_resource> nodes_;
     MemoryCounters counters_;
     CallSites sites_;

@@ -33,6 +33,11 @@ void CallSites::used(Process &process, const Site &site) {
     }
 }
 
+void CallSites::forget_idle(Process &process,
+                            const std::function<bool(const Site &)> &holds_memory) {
+    SiteNames::forget_idle(state_of<State>(process).sites, holds_memory);
+}
+
 const ProcessSites &CallSites::of(const Process &process) {
     return state_of<State>(process).sites;
 }

@@ -1,6 +1,8 @@
 // The call sites of CUDA's allocations.
 #pragma once
 
+#include <functional>
+
 #include "exporter/probes/cuda/callbacks.h"
 #include "exporter/probes/cuda/process.h"
 #include "exporter/probes/frame/allocations/call_sites.h"
@@ -19,6 +21,9 @@ public:
 
     // The process has allocated there. Asks for the site's name once.
     void used(Process &process, const Site &site);
+    // As SiteNames::forget_idle().
+    static void forget_idle(Process &process,
+                            const std::function<bool(const Site &)> &holds_memory);
     void on_name(symbols::StackReply answer) { names_.on_name(std::move(answer)); }
     [[nodiscard]] static const ProcessSites &of(const Process &process);
     // Empty if it is not known, or not yet.

@@ -26,7 +26,7 @@ Allocation allocation_of(const cuda_live &live, std::int32_t device) {
     return {.bytes = live.bytes,
             .born_ns = static_cast<std::int64_t>(live.born_ns),
             .context = live.context,
-            .site = {live.stack, live.caller},
+            .site = {live.stack, live.caller, live.python},
             .device = device,
             .kind = memory_kind_of(live.kind)};
 }

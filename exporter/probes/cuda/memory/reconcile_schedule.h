@@ -17,6 +17,8 @@ public:
     void read(std::chrono::nanoseconds now, std::chrono::nanoseconds cpu);
     // Our live allocations agree with it. `lost`: records lost before it was read.
     void reconciled(std::uint64_t lost) { reconciled_ = lost; }
+    // They did so at least once.
+    [[nodiscard]] bool has_reconciled() const { return reconciled_.has_value(); }
 
 private:
     // Empty: no table has been read yet. It may be older than this exporter.

@@ -149,7 +149,7 @@ void CudaOutOfMemory::refused(Process &process, const cuda_failed_record &record
         event.requested = record.bytes;
         event.kind = memory_kind_names.at(record.kind);
         event.may_be_piece = record.kind == MEMORY_vmm;
-        pending.site = {record.stack, record.caller};
+        pending.site = {record.stack, record.caller, record.python};
         callbacks_.use_site(process, pending.site);
     }
     look(process, pending, looks);

@@ -97,6 +97,7 @@ Result<> CudaTracer::start() {
     // Stacks come with the calls.
     probes::CudaConfig settings = config.of<probes::CudaConfig>();
     settings.call_stacks = false;
+    settings.python_stacks = false;
     settings.pin = probes::Pin::never;
     settings.max_calls_per_second = 0;
     settings.max_overhead = 0;

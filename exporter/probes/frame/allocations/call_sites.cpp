@@ -1,11 +1,13 @@
 #include "exporter/probes/frame/allocations/call_sites.h"
 
+#include <iterator>
+
 namespace gpusnoop::probes {
 
 const SiteName &ProcessSites::name_of(const Site &site) const {
     static const SiteName unknown;
     const auto name = names_.find(site);
-    return name != names_.end() ? name->second : unknown;
+    return name != names_.end() ? name->second.name : unknown;
 }
 
 std::optional<std::uint64_t> SiteNames::used(ProcessSites &sites, const ProcessKey &process,
@@ -13,7 +15,11 @@ std::optional<std::uint64_t> SiteNames::used(ProcessSites &sites, const ProcessK
     if (site.stack >= 0 && sites.stacks_.insert(site.stack).second) {
         stack_users_[site.stack]++;
     }
-    if (sites.names_.contains(site) || sites.names_.size() >= max_sites) {
+    if (const auto known = sites.names_.find(site); known != sites.names_.end()) {
+        known->second.is_idle = false;
+        return std::nullopt;
+    }
+    if (sites.names_.size() >= max_sites) {
         return std::nullopt;
     }
     sites.names_.try_emplace(site);
@@ -32,6 +38,15 @@ void SiteNames::ended(ProcessSites &sites) {
     }
 }
 
+void SiteNames::forget_idle(ProcessSites &sites,
+                            const std::function<bool(const Site &)> &holds_memory) {
+    for (auto entry = sites.names_.begin(); entry != sites.names_.end();) {
+        auto &[site, known] = *entry;
+        const bool was_idle = std::exchange(known.is_idle, !holds_memory(site));
+        entry = was_idle && known.is_idle ? sites.names_.erase(entry) : std::next(entry);
+    }
+}
+
 void SiteNames::on_name(symbols::StackReply answer) {
     const auto ticket = tickets_.find(answer.ticket);
     if (ticket == tickets_.end()) {
@@ -39,14 +54,21 @@ void SiteNames::on_name(symbols::StackReply answer) {
     }
     const auto [process, site] = ticket->second;
     tickets_.erase(ticket);
-    if (ProcessSites *const sites = callbacks_.find(process)) {
-        SiteName &name = sites->names_[site];
-        name.label = callbacks_.label_of(answer.frames);
-        if (name.label.empty()) {
-            name.label = "unknown";
-        }
-        name.frames = std::move(answer.frames);
+    ProcessSites *const sites = callbacks_.find(process);
+    if (sites == nullptr) {
+        return;
     }
+    const auto known = sites->names_.find(site);
+    if (known == sites->names_.end()) {
+        return;  // it was idle
+    }
+    SiteName &name = known->second.name;
+    name.label =
+        answer.label.empty() ? callbacks_.label_of(answer.frames) : std::move(answer.label);
+    if (name.label.empty()) {
+        name.label = "unknown";
+    }
+    name.frames = std::move(answer.frames);
 }
 
 }  // namespace gpusnoop::probes

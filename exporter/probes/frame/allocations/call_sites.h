@@ -22,6 +22,7 @@ namespace gpusnoop::probes {
 struct Site {
     std::int32_t stack = -1;  // negative: none
     std::uint64_t caller = 0;
+    std::uint64_t python = 0;  // the stack of Python's functions, in a table of its own; 0: none
 
     auto operator<=>(const Site &) const = default;
 };
@@ -40,7 +41,11 @@ public:
 private:
     friend class SiteNames;
 
-    std::map<Site, SiteName> names_;
+    struct Named {
+        SiteName name;
+        bool is_idle = false;  // nothing was live when it was looked at last
+    };
+    std::map<Site, Named> names_;
     std::unordered_set<std::int32_t> stacks_;  // keys in the kernel's table
 };
 
@@ -54,7 +59,7 @@ public:
         std::function<ProcessSites *(const ProcessKey &)> find;  // null: the process has gone
         // The last process that allocated from that stack has gone.
         std::function<void(std::int32_t stack)> forget_stack;
-        // A site's label, from its frames.
+        // A site's label, from its frames, if the answer has none.
         std::function<std::string(const std::vector<symbols::Frame> &)> label_of;
     };
     explicit SiteNames(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
@@ -65,6 +70,9 @@ public:
                                                     const Site &site);
     // The process no longer needs its stacks.
     void ended(ProcessSites &sites);
+    // Forgets the sites that hold nothing, now and the last time: for about once a minute.
+    static void forget_idle(ProcessSites &sites,
+                            const std::function<bool(const Site &)> &holds_memory);
     void on_name(symbols::StackReply answer);
 
 private:

@@ -1,8 +1,10 @@
 #include "exporter/probes/frame/python/code_names.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
+#include "bpf/lib/python/layout.h"
 #include "exporter/probes/frame/python/code_lines.h"
 #include "exporter/probes/frame/python/number_at.h"
 #include "exporter/trace/lines.h"
@@ -52,19 +54,14 @@ std::string text_at(symbols::MappedFiles &files, std::uint32_t tgid, const Pytho
     return bytes ? python_text(*bytes, layout) : "";
 }
 
-symbols::Frame function_of(symbols::MappedFiles &files, std::uint32_t tgid,
-                           const PythonCodeLayout &layout, std::string_view members) {
-    const std::string path =
-        text_at(files, tgid, layout, number_at<std::uint64_t>(members, layout.file_name));
-    const std::string name =
+// Without its line.
+PythonPlace place_in(symbols::MappedFiles &files, std::uint32_t tgid,
+                     const PythonCodeLayout &layout, std::string_view members) {
+    PythonPlace place;
+    place.path = text_at(files, tgid, layout, number_at<std::uint64_t>(members, layout.file_name));
+    place.function =
         text_at(files, tgid, layout, number_at<std::uint64_t>(members, layout.qualified_name));
-    if (path.empty() || name.empty()) {
-        return {};
-    }
-    const std::string file = path.substr(path.rfind('/') + 1);
-    return {.function = trace::printable(file + ":" + name, trace::max_text_bytes),
-            .module = trace::printable(file, trace::max_text_bytes),
-            .offset = 0};
+    return place.path.empty() || place.function.empty() ? PythonPlace() : place;
 }
 
 std::string read_bytes(symbols::MappedFiles &files, std::uint32_t tgid, std::uint64_t object) {
@@ -77,6 +74,38 @@ std::string read_bytes(symbols::MappedFiles &files, std::uint32_t tgid, std::uin
         .read_memory(tgid, object + bytes_begin,
                      std::min<std::uint64_t>(length, max_line_table_bytes))
         .value_or("");
+}
+
+PythonPlace place_at(symbols::MappedFiles &files, std::uint32_t tgid,
+                     const PythonCodeLayout &layout, std::string_view members,
+                     std::int64_t instruction) {
+    PythonPlace place = place_in(files, tgid, layout, members);
+    if (!place.path.empty()) {
+        const std::string table =
+            read_bytes(files, tgid, number_at<std::uint64_t>(members, layout.line_table));
+        place.line = python_line(layout.lines, table,
+                                 number_at<std::int32_t>(members, layout.first_line), instruction);
+    }
+    return place;
+}
+
+// 0: it cannot be read.
+std::uint64_t identity_of(symbols::MappedFiles &files, std::uint32_t tgid,
+                          const PythonCodeLayout &layout, std::string_view members) {
+    std::array<__u64, PYTHON_IDENTITY_WORDS> words{};
+    for (std::size_t i = 0; i < words.size(); i++) {
+        words.at(i) = number_at<__u64>(members, python_identity_offset(layout) + i * sizeof(__u64));
+    }
+    const std::size_t name = python_identity_name(layout) % words.size();
+    if (name != 0) {
+        const auto hash =
+            files.read_memory(tgid, words.at(name) + PYTHON_HASH_OF_TEXT, sizeof(__u64));
+        if (!hash || hash->size() < sizeof(__u64)) {
+            return 0;
+        }
+        words.at(name) = number_at<__u64>(*hash, 0);
+    }
+    return python_identity(words.data());
 }
 
 }  // namespace
@@ -105,31 +134,42 @@ std::string python_text(std::string_view object, const PythonCodeLayout &layout)
     }
 }
 
+symbols::Frame PythonPlace::frame() const {
+    if (path.empty()) {
+        return {};
+    }
+    const std::string file = path.substr(path.rfind('/') + 1);
+    symbols::Frame frame{.function = trace::printable(file + ":" + function, trace::max_text_bytes),
+                         .module = trace::printable(file, trace::max_text_bytes),
+                         .offset = 0};
+    if (line) {
+        frame.function += ":" + std::to_string(*line);
+    }
+    return frame;
+}
+
 symbols::Frame python_function(symbols::MappedFiles &files, std::uint32_t tgid,
                                const PythonCodeLayout &layout, std::uint64_t code) {
     const auto members = files.read_memory(tgid, code, max_code_bytes);
-    return members ? function_of(files, tgid, layout, *members) : symbols::Frame{};
+    return members ? place_in(files, tgid, layout, *members).frame() : symbols::Frame{};
+}
+
+PythonPlace python_place(symbols::MappedFiles &files, std::uint32_t tgid,
+                         const PythonCodeLayout &layout, const PythonCall &call,
+                         std::uint32_t identity) {
+    const auto members = files.read_memory(tgid, call.code, max_code_bytes);
+    if (!members || identity == 0 || identity_of(files, tgid, layout, *members) != identity) {
+        return {};
+    }
+    return place_at(files, tgid, layout, *members, call.instruction);
 }
 
 symbols::Frame python_place(symbols::MappedFiles &files, std::uint32_t tgid,
                             const PythonCodeLayout &layout, std::uint64_t code,
                             std::int64_t instruction) {
     const auto members = files.read_memory(tgid, code, max_code_bytes);
-    if (!members) {
-        return {};
-    }
-    symbols::Frame frame = function_of(files, tgid, layout, *members);
-    if (frame.function.empty()) {
-        return {};
-    }
-    const std::string table =
-        read_bytes(files, tgid, number_at<std::uint64_t>(*members, layout.line_table));
-    if (const auto line =
-            python_line(layout.lines, table, number_at<std::int32_t>(*members, layout.first_line),
-                        instruction)) {
-        frame.function += ":" + std::to_string(*line);
-    }
-    return frame;
+    return members ? place_at(files, tgid, layout, *members, instruction).frame()
+                   : symbols::Frame{};
 }
 
 }  // namespace gpusnoop::probes

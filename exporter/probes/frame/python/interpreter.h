@@ -27,6 +27,7 @@ struct PythonCodeLayout {
     std::uint32_t line_table;    // a bytes object
     std::uint32_t instructions;  // inside of the code object; 0: a frame has an index instead
     PythonLineTable lines;
+    bool has_version;  // a number that no other code object of the process has
 };
 
 struct PythonInterpreter {

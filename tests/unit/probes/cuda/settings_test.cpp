@@ -27,6 +27,7 @@ cuda:
   pin_path: "/run/bpf/gpusnoop"
   call_stacks: false
   max_call_stacks: 1048576
+  python_stacks: false
   max_call_sites: 0
 )",
                                       "c.yaml", probes::setting_blocks());
@@ -45,6 +46,7 @@ cuda:
                                  .pin_path = "/run/bpf/gpusnoop",
                                  .call_stacks = false,
                                  .max_call_stacks = 1U << 20U,
+                                 .python_stacks = false,
                                  .max_call_sites = 0,
                                  .drain_interval = 1s};
     CHECK(config->of<CudaConfig>() == expected);

@@ -24,6 +24,7 @@ struct Table : LiveTable {
         live.context = of.context;
         live.caller = of.caller;
         live.device = of.head.device;
+        live.python = of.python;
         live.stack = of.stack;
         live.kind = of.kind;
         entries.emplace_back(key_of(of), live);

@@ -269,12 +269,13 @@ TEST_CASE("a process that is known from the table only is a process") {
     Fixture fixture;
     auto own = of(77, 5'000, allocation(0x1000, 1, 6'000));
     own.stack = 3;
+    own.python = 9;
     agree(fixture, Table().has_process(77, 5'000).has_process(78, 5'000).has(own));
     CHECK(fixture.aggregator->running().size() == 2);
     CHECK(fixture.sum("cuda_memory_outstanding_bytes", {"unknown", "77"}) == 1);
     CHECK(fixture.sum("process_info", {"78", "unknown"}) == 1);
     REQUIRE(fixture.asked_sites.size() == 1);
-    CHECK(fixture.asked_sites[0].site == Site{3, 0});
+    CHECK(fixture.asked_sites[0].site == Site{3, 0, 9});
 }
 
 TEST_CASE("the table says nothing of what it had no room for") {

@@ -1,5 +1,7 @@
 // Where in the program memory was allocated.
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
+#include <set>
 
 #include "tests/unit/probes/cuda/fixture.h"
 #include "tests/unit/probes/cuda/site_allocation.h"
@@ -149,4 +151,39 @@ TEST_CASE("one process cannot have more call sites named than there is room for"
     fixture.allocations(exited(3'000));
     fixture.apply_all();
     CHECK(fixture.forgotten_stacks.size() == many);
+}
+
+TEST_CASE("stacks of Python's functions distinguish sites, and are in use while memory is live") {
+    Fixture fixture;
+    fixture.allocations(process());
+    auto one = from(7, 0x40, 10);
+    one.python = 12;
+    auto other = from(7, 0x40, 5);
+    other.python = 13;
+    fixture.allocations(one);
+    fixture.allocations(other);
+    fixture.apply_all();
+    REQUIRE(fixture.asked_sites.size() == 2);
+    CHECK(fixture.asked_sites[0].site == Site{7, 0x40, 12});
+    CHECK(fixture.asked_sites[1].site == Site{7, 0x40, 13});
+    CHECK(fixture.aggregator->python_stacks() == std::set<std::uint64_t>{12, 13});
+    fixture.allocations(release(one, 3'000));
+    fixture.apply_all();
+    CHECK(fixture.aggregator->python_stacks() == std::set<std::uint64_t>{13});
+}
+
+TEST_CASE("a site that holds nothing for minutes is asked for again") {
+    Fixture fixture;
+    fixture.allocations(process());
+    const auto one = from(7, 0x40, 10);
+    fixture.allocations(one);
+    fixture.apply_all();
+    fixture.allocations(release(one, 3'000));
+    fixture.apply_all();
+    for (int minute = 1; minute <= 3; minute++) {
+        fixture.aggregator->tidy(minute * 70s);
+    }
+    fixture.allocations(from(7, 0x40, 3, 4'000));
+    fixture.apply_all();
+    CHECK(fixture.asked_sites.size() == 2);
 }

@@ -1,71 +1,26 @@
 // Python's functions and lines of running interpreters, which say themselves where they are.
 #include "exporter/probes/frame/python/stacks.h"
 
-#include <signal.h>
 #include <unistd.h>
 
-#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/harness/pythons.h"
+#include "tests/unit/probes/frame/python/hanging_python.h"
 #include "tests/unit/symbols/stacks/proc_mapped_files.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
 
 namespace {
-
-// A running tests/fakes/hangs/hangs.py.
-class HangingPython {
-public:
-    HangingPython(const std::string &interpreter, const std::string &way)
-        : output_(::popen(
-              ("exec " + interpreter + " " GPUSNOOP_SOURCE_DIR "/tests/fakes/hangs/hangs.py " + way)
-                  .c_str(),
-              "r")) {
-        REQUIRE(output_ != nullptr);
-        std::array<char, 4096> line{};
-        while (std::fgets(line.data(), line.size(), output_) != nullptr) {
-            std::istringstream words(line.data());
-            std::string word;
-            words >> word;
-            if (word == "process") {
-                words >> tgid >> word >> tid;
-            }
-            while (word == "at" && words >> places.emplace_back()) {
-            }
-            if (word == "hanging") {
-                places.pop_back();
-                return;
-            }
-        }
-        FAIL("it does not hang");
-    }
-    ~HangingPython() {
-        // A fork's parent waits for it, and ends then.
-        (void)::kill(static_cast<pid_t>(tgid), SIGKILL);
-        (void)::pclose(output_);
-    }
-    HangingPython(const HangingPython &) = delete;
-    HangingPython &operator=(const HangingPython &) = delete;
-
-    std::uint32_t tgid = 0;
-    std::uint32_t tid = 0;
-    std::vector<std::string> places;  // the innermost first
-
-private:
-    std::FILE *output_;
-};
 
 // Those of the program itself.
 std::vector<std::string> places_in(const std::vector<PythonFrame> &frames) {
