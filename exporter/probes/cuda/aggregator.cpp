@@ -341,6 +341,7 @@ std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
     series::FamilySet gauges(settings_.budget, true);
     add_memory_gauges(gauges, processes_.table(), now, settings_.sites);
     CudaCopies::add_gauges(gauges, processes_.table(), settings_.stream_label);
+    CudaLaunches::add_gauges(gauges, processes_.table());
     processes_.add_gauges(gauges, settings_.gpus);
     std::vector<series::FamilySnapshot> snapshots = families_.snapshots();
     page_families_.add(gauges, snapshots);

@@ -85,6 +85,8 @@ struct ProcessGauges {
 
 MemoryGauges make_memory_gauges(series::FamilySet &set);
 CopyGauges make_copy_gauges(series::FamilySet &set, bool by_stream);
+// Of the process, with its bounds: in thousandths.
+series::Family &make_loss_gauge(series::FamilySet &set);
 ProcessGauges make_process_gauges(series::FamilySet &set);
 void make_cuda_gauges(series::FamilySet &set);
 

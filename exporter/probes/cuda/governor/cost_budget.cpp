@@ -1,8 +1,7 @@
 #include "exporter/probes/cuda/governor/cost_budget.h"
 
 #include <algorithm>
-
-#include "exporter/probes/frame/max_overhead.h"
+#include <cmath>
 
 namespace gpusnoop::probes {
 
@@ -11,12 +10,13 @@ using std::chrono::nanoseconds;
 CostBudget::CostBudget(std::uint32_t percent, nanoseconds now, nanoseconds cost)
     : percent_(percent), noted_at_(now), noted_cost_(cost), left_(share_of(window)) {}
 
-bool CostBudget::note(nanoseconds now, nanoseconds cost) {
+bool CostBudget::note(nanoseconds now, nanoseconds cost, double times) {
     if (now <= noted_at_) {
         return is_seen_;
     }
     const nanoseconds elapsed = now - noted_at_;
-    const nanoseconds spent = std::max(cost - noted_cost_, nanoseconds(0)) * MaxOverhead::true_cost;
+    const nanoseconds spent(std::llround(
+        times * static_cast<double>(std::max<std::int64_t>((cost - noted_cost_).count(), 0))));
     noted_at_ = now;
     noted_cost_ = cost;
     left_ =

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "exporter/probes/frame/max_overhead.h"
+
 namespace gpusnoop::probes {
 
 // A share of the process's time, of which it can save up what `window` brings. While something is
@@ -20,9 +22,10 @@ public:
     // `percent` of one CPU. `cost` is what the process had cost at `now`.
     CostBudget(std::uint32_t percent, std::chrono::nanoseconds now, std::chrono::nanoseconds cost);
 
-    // `cost` is what the process has cost until `now`. True: its launches are to be seen from now
-    // on.
-    bool note(std::chrono::nanoseconds now, std::chrono::nanoseconds cost);
+    // `cost` is what the process has cost until `now`, and `times` how many times that it loses.
+    // True: its launches are to be seen from now on.
+    bool note(std::chrono::nanoseconds now, std::chrono::nanoseconds cost,
+              double times = MaxOverhead::true_cost);
 
     // It has used its budget up, and has not saved all of it again since.
     [[nodiscard]] bool is_in_turns() const { return in_turns_; }

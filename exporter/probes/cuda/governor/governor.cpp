@@ -13,6 +13,7 @@
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/log.h"
 #include "exporter/ebpf/maps/hash_map.h"
+#include "exporter/probes/frame/max_overhead.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
@@ -37,6 +38,9 @@ constexpr std::chrono::seconds first_learning_pause{1};
 constexpr std::chrono::minutes longest_learning_pause{10};
 // But if there are more of them by then. A program can make such kernels all the time.
 constexpr std::chrono::seconds pause_for_new_kernels{30};
+
+// More is hardly the probes': the process has phases that happen to fall together with its turns.
+constexpr double most_loss = 5;
 
 // When links could not be exchanged.
 constexpr std::chrono::seconds until_next_try{1};
@@ -153,7 +157,7 @@ void LaunchGovernor::decide(const ProcessKey &process, State &state, nanoseconds
     // Before, it must be known that each of its launches is one of the driver's.
     const bool can_count = costs.even_launches > 0 && state.odd_looks == 0 && !state.is_odd;
     const nanoseconds own = costs.counts.cost;
-    const bool is_within = state.budget.note(now, own + others);
+    const bool is_within = state.budget.note(now, own + others, times_of(process, state));
     // In a pause, its launches are not counted.
     const bool is_dear = state.meter.note(now, costs.counts.launches, programs_.cost_of_launch()) ||
                          (can_pause_ && state.budget.is_in_turns());
@@ -174,6 +178,24 @@ void LaunchGovernor::decide(const ProcessKey &process, State &state, nanoseconds
     state.launches.note(costs.counts);
     state.seen_launches = costs.counts.launches;
     learn_kernels(state, now);
+}
+
+// The loss that was measured can be larger than the one that is assumed of all; a smaller one is
+// not used, as it is that of the process's launches alone.
+double LaunchGovernor::times_of(const ProcessKey &process, State &state) {
+    constexpr double assumed = MaxOverhead::true_cost;
+    const std::optional<LossFactor> loss = state.loss.factor();
+    if (!loss || !loss->is_certain() || loss->estimate <= assumed) {
+        return assumed;
+    }
+    const double times = std::min(loss->estimate, most_loss);
+    if (!std::exchange(state.is_loss_logged, true)) {
+        log::info(
+            "the probes slow a process down by more than twice what they are known to cost: its "
+            "kernel launches are observed less often",
+            {{"probe", "cuda"}, {"pid", process.tgid}, {"times", times}});
+    }
+    return times;
 }
 
 // A process that was attached to in its middle, beside a neighbour whose launches are counted, has
@@ -286,16 +308,19 @@ void LaunchGovernor::note_pauses(nanoseconds before, const Counts &counts_before
                 state.paused_at = before;
                 if (const auto of = counts_before.find(key.tgid); of != counts_before.end()) {
                     state.launches.pause_begins(of->second);
+                    state.loss.pause_begins(of->second);
                 }
             } else if (is_seen && state.paused_at) {
                 state.unseen += now - *state.paused_at;
                 state.paused_at.reset();
                 if (const auto of = counts_now.find(key.tgid); of != counts_now.end()) {
                     state.launches.pause_ends(of->second);
+                    state.loss.pause_ends(of->second);
                 }
             }
             if (!state.is_counted) {
                 state.launches.turns_end();
+                state.loss.turns_end();
             } else if (const auto of = counts_now.find(key.tgid);
                        is_seen && !state.launches.is_in_turn() && of != counts_now.end()) {
                 state.launches.turn_begins(of->second);
@@ -337,7 +362,7 @@ Unseen LaunchGovernor::unseen(const ProcessKey &process) const {
     const nanoseconds pause =
         state.paused_at ? now_on(CLOCK_MONOTONIC) - *state.paused_at : nanoseconds(0);
     return {state.unseen + pause, state.launches.total(), state.launches.least(),
-            state.launches.most()};
+            state.launches.most(), state.loss.factor()};
 }
 
 // The last process with this id is the one that runs.

@@ -13,6 +13,7 @@
 #include "exporter/probes/cuda/governor/cost_budget.h"
 #include "exporter/probes/cuda/governor/launch_meter.h"
 #include "exporter/probes/cuda/governor/launch_probes.h"
+#include "exporter/probes/cuda/governor/loss_meter.h"
 #include "exporter/probes/cuda/governor/unseen_launches.h"
 #include "exporter/probes/frame/bpf/cost_tables.h"
 #include "exporter/probes/frame/processes/process_identity.h"
@@ -67,6 +68,8 @@ private:
         bool turns_end = false;             // at this look
         std::chrono::nanoseconds unseen{};  // without the present pause
         UnseenLaunches launches;
+        LossMeter loss;
+        bool is_loss_logged = false;
         std::uint64_t seen_launches = 0;
         std::optional<std::chrono::nanoseconds> paused_at;
         std::size_t unknown_kernels = 0;
@@ -86,6 +89,8 @@ private:
                     std::chrono::nanoseconds others);
     void decide(const ProcessKey &process, State &state, std::chrono::nanoseconds now,
                 const Costs &costs, std::chrono::nanoseconds others);
+    // How many times the reported cost the process loses.
+    static double times_of(const ProcessKey &process, State &state);
     void learn_kernels(State &state, std::chrono::nanoseconds now) const;
     [[nodiscard]] LaunchProbes::Wanted wanted(std::chrono::nanoseconds now) const;
     void apply(const LaunchProbes::Wanted &wanted);

@@ -5,10 +5,19 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "exporter/probes/frame/max_overhead.h"
 
 namespace gpusnoop::probes {
+
+// How many times the reported cost a process loses, and what that may be wrong by: see LossMeter.
+struct LossFactor {
+    double estimate = 0;
+    double error = 0;  // with a probability of 5 %, it is wrong by more
+
+    [[nodiscard]] bool is_certain() const { return error <= estimate / 2; }
+};
 
 // Launches of a process that were not counted, because it cost more than it may.
 struct Unseen {
@@ -17,6 +26,7 @@ struct Unseen {
     // Between which they are: see UnseenLaunches.
     std::uint64_t least = 0;
     std::uint64_t most = 0;
+    std::optional<LossFactor> loss{};  // once it is known
 };
 
 // An estimate, from the process's turns on either side of each pause. A program that waits or

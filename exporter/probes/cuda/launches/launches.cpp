@@ -1,6 +1,8 @@
 #include "exporter/probes/cuda/launches/launches.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -238,6 +240,7 @@ void CudaLaunches::count_launches(Process &process, const LaunchShape &shape, Co
 void CudaLaunches::note_unseen(Process &process) {
     auto &state = state_of<State>(process);
     const Unseen unseen = callbacks_.unseen_of(process.key);
+    state.unseen.loss = unseen.loss;
     if (unseen.time > state.unseen.time) {
         if (!state.unseen_slot) {
             state.unseen_slot = families_.unobserved.slot(process.owner, labels_of(process, {}));
@@ -268,6 +271,23 @@ void CudaLaunches::note_bound(const Process &process, const std::string &name,
     }
     families_.unobserved_bounds.add(*bound.slot,
                                     launches - std::exchange(bound.launches, launches));
+}
+
+void CudaLaunches::add_gauges(series::FamilySet &gauges, const CudaProcessTable &processes) {
+    series::Family &family = make_loss_gauge(gauges);
+    processes.for_each([&](const Process &process) {
+        const std::optional<LossFactor> &loss = state_of<State>(process).unseen.loss;
+        if (process.ended || !loss) {
+            return;
+        }
+        const auto add = [&](const std::string &bound, double factor) {
+            add_gauge(family, gauge_labels_of(process, {bound}),
+                      static_cast<std::uint64_t>(std::llround(1000 * std::max(0.0, factor))));
+        };
+        add("lower", loss->estimate - loss->error);
+        add("estimate", loss->estimate);
+        add("upper", loss->estimate + loss->error);
+    });
 }
 
 // On the devices on which it launched while its launches were counted, in that proportion.

@@ -50,6 +50,8 @@ public:
     // The launches that were not counted, since it began.
     void note_unseen(Process &process);
 
+    static void add_gauges(series::FamilySet &gauges, const CudaProcessTable &processes);
+
     // All launches of the process so far, those that were not counted too.
     [[nodiscard]] static std::uint64_t launched(const Process &process);
 

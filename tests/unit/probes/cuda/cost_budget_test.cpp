@@ -107,6 +107,24 @@ TEST_CASE("a process whose other calls use up the budget has a turn now and then
     CHECK_FALSE(process.budget.is_in_turns());
 }
 
+TEST_CASE("a process that loses more than is assumed is seen less") {
+    const auto seen_for = [](double times) {
+        CostBudget budget(percent, 1h, 0s);
+        nanoseconds cost{};
+        nanoseconds seen{};
+        bool is_seen = true;
+        for (nanoseconds now = 1h; now < 3h; now += tick) {
+            is_seen = budget.note(now + tick, cost += is_seen ? of_tick(20) : 0ns, times);
+            seen += is_seen ? tick : 0ns;
+        }
+        return static_cast<double>(seen.count());
+    };
+    const double assumed = seen_for(2);
+    CHECK(seen_for(4) < 0.6 * assumed);
+    CHECK(seen_for(4) > 0.4 * assumed);
+    CHECK(seen_for(1) > 1.6 * assumed);
+}
+
 TEST_CASE("a clock that stands still and a cost that falls change nothing") {
     CostBudget budget(percent, 1h, 1s);
     CHECK(budget.note(1h, 1s));

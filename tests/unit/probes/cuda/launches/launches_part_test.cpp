@@ -1,5 +1,7 @@
 // Launches, without the other parts of the aggregator.
 #include <catch2/catch_test_macros.hpp>
+#include <optional>
+#include <string>
 
 #include "exporter/probes/cuda/launches/launches.h"
 #include "tests/unit/probes/cuda/part_fixture.h"
@@ -91,6 +93,26 @@ TEST_CASE("estimated launches are of the devices on which the process launched, 
     unseen = 1'001;
     fixture.launches.note_unseen(fixture.process());
     CHECK(fixture.sum("cuda_launches_unobserved_total", {}) == 1'001);
+}
+
+TEST_CASE("what a running process loses is on the page once it is known") {
+    LaunchesFixture fixture;
+    std::optional<LossFactor> loss;
+    fixture.callbacks.unseen_of = [&](const ProcessKey &) { return Unseen{.loss = loss}; };
+    const auto factor = [&](const std::string &bound) {
+        series::FamilySet gauges([](std::string_view) { return 2'000U; }, true);
+        fixture.launches.note_unseen(fixture.process());
+        CudaLaunches::add_gauges(gauges, fixture.processes);
+        const Page page = page_of(gauges.snapshots(), "cuda_launch_loss_factor");
+        return page.empty() ? 0 : sum_of(page, {bound});
+    };
+    CHECK(factor("estimate") == 0);
+    loss = {2.5, 3};
+    CHECK(factor("estimate") == 2'500);
+    CHECK(factor("lower") == 0);
+    CHECK(factor("upper") == 5'500);
+    fixture.process().ended = 1s;
+    CHECK(factor("estimate") == 0);
 }
 
 TEST_CASE("the bounds of estimated launches are counted once the process has launched") {
