@@ -56,6 +56,8 @@ public:
     // each file at most once. What is not read within the limit has no names.
     [[nodiscard]] std::vector<StackReply> name(std::span<const StackRequest> requests,
                                                const WorkLimit &limit = {});
+    // For the same thread, between its calls.
+    [[nodiscard]] MappedFiles &files() { return *files_; }
     // Closes files that were not used for a while; returns the time of the next call.
     std::optional<FileCache::Clock::time_point> close_unused();
 

@@ -30,21 +30,15 @@ SiteAnswer unresolved(const SiteQuestion &question) {
 }  // namespace
 
 Result<std::unique_ptr<PythonSiteResolver>> PythonSiteResolver::start() {
-    auto native = symbols::MappedFiles::open();
-    if (!native) {
-        return tl::unexpected(native.error());
+    auto files = symbols::MappedFiles::open();
+    if (!files) {
+        return tl::unexpected(files.error());
     }
-    auto python = symbols::MappedFiles::open();
-    if (!python) {
-        return tl::unexpected(python.error());
-    }
-    return std::make_unique<PythonSiteResolver>(std::move(*native), std::move(*python));
+    return std::make_unique<PythonSiteResolver>(std::move(*files));
 }
 
-PythonSiteResolver::PythonSiteResolver(std::unique_ptr<symbols::MappedFiles> native,
-                                       std::unique_ptr<symbols::MappedFiles> python)
-    : namer_(std::move(native)),
-      files_(std::move(python)),
+PythonSiteResolver::PythonSiteResolver(std::unique_ptr<symbols::MappedFiles> files)
+    : namer_(std::move(files)),
       thread_(
           {.max_waiting = max_waiting, .max_batch = max_batch, .longest_turn = longest_turn},
           [this](const std::vector<SiteQuestion> &batch, const WorkLimit &limit, const auto &post) {
@@ -94,45 +88,45 @@ PythonSiteResolver::Process &PythonSiteResolver::look_at(const ProcessKey &key,
     Process &process = processes_[key];
     process.used = Clock::now();
     if (!process.python) {
-        process.python = find_python(*files_, key.tgid, limit);
+        process.python = find_python(namer_.files(), key.tgid, limit);
     }
     return process;
 }
 
-// One for each of its functions, or none.
+// One for each of its functions, or none. What is known can be told of a process that has ended.
 std::vector<PythonSiteResolver::Named> PythonSiteResolver::name(const SiteQuestion &question,
                                                                 const WorkLimit &limit) {
     const std::uint32_t tgid = question.process.tgid;
-    // Another program that has reused the id has nothing to do with it.
-    if (question.python.empty() || limit.is_reached() ||
-        (question.site->code_start != 0 &&
-         symbols::code_start_of(tgid) != question.site->code_start)) {
+    const std::uint64_t code_start = question.site->code_start;
+    if (question.python.empty() || limit.is_reached()) {
         return {};
     }
     Process &process = look_at(question.process, limit);
     if (!process.python) {
         return {};
     }
-    files_->set_limit(limit);
+    namer_.files().set_limit(limit);
+    std::optional<bool> is_readable;
     std::vector<Named> named;
     for (const PythonStackFrame &frame : question.python) {
-        named.push_back(name(tgid, process, frame, limit));
+        const Place place(frame.call.code, frame.identity, frame.call.instruction);
+        if (const auto known = process.places.find(place); known != process.places.end()) {
+            named.push_back(known->second);
+            continue;
+        }
+        if (!is_readable) {
+            // Another program that has reused the id has nothing to do with it.
+            is_readable = code_start == 0 || symbols::code_start_of(tgid) == code_start;
+        }
+        named.push_back(*is_readable && !limit.is_reached() ? read(tgid, process, frame) : Named());
     }
     return named;
 }
 
-PythonSiteResolver::Named PythonSiteResolver::name(std::uint32_t tgid, Process &process,
-                                                   const PythonStackFrame &frame,
-                                                   const WorkLimit &limit) {
-    const Place key(frame.call.code, frame.identity, frame.call.instruction);
-    if (const auto known = process.places.find(key); known != process.places.end()) {
-        return known->second;
-    }
-    if (limit.is_reached()) {
-        return {};
-    }
+PythonSiteResolver::Named PythonSiteResolver::read(std::uint32_t tgid, Process &process,
+                                                   const PythonStackFrame &frame) {
     const PythonPlace place =
-        python_place(*files_, tgid, process.python->code, frame.call, frame.identity);
+        python_place(namer_.files(), tgid, process.python->code, frame.call, frame.identity);
     Named named{.site = python_site_frame(place), .frame = place.frame()};
     if (place.path.empty()) {
         return named;
@@ -140,7 +134,9 @@ PythonSiteResolver::Named PythonSiteResolver::name(std::uint32_t tgid, Process &
     if (process.places.size() >= max_places) {
         process.places.clear();
     }
-    return process.places.emplace(key, std::move(named)).first->second;
+    return process.places
+        .emplace(Place(frame.call.code, frame.identity, frame.call.instruction), std::move(named))
+        .first->second;
 }
 
 void PythonSiteResolver::add_python(const SiteQuestion &question, std::vector<Named> named,
@@ -166,9 +162,6 @@ std::optional<PythonSiteResolver::Clock::time_point> PythonSiteResolver::tidy() 
     for (const auto &[key, process] : processes_) {
         const auto forget = process.used + unused_process;
         next = next ? std::min(*next, forget) : forget;
-    }
-    if (processes_.empty()) {
-        files_->rest();
     }
     return next;
 }

@@ -53,9 +53,7 @@ public:
     static constexpr std::size_t max_waiting = 4096;
 
     static Result<std::unique_ptr<PythonSiteResolver>> start();
-    // Each for itself, as one is used for the native functions.
-    PythonSiteResolver(std::unique_ptr<symbols::MappedFiles> native,
-                       std::unique_ptr<symbols::MappedFiles> python);
+    explicit PythonSiteResolver(std::unique_ptr<symbols::MappedFiles> files);
 
     // Never blocks.
     void ask(SiteQuestion question);
@@ -81,13 +79,11 @@ private:
     std::vector<Named> name(const SiteQuestion &question, const WorkLimit &limit);
     static void add_python(const SiteQuestion &question, std::vector<Named> named,
                            symbols::StackReply &reply);
-    Named name(std::uint32_t tgid, Process &process, const PythonStackFrame &frame,
-               const WorkLimit &limit);
+    Named read(std::uint32_t tgid, Process &process, const PythonStackFrame &frame);
     std::optional<Clock::time_point> tidy();
 
     // Used by the thread only.
     symbols::StackNamer namer_;
-    std::unique_ptr<symbols::MappedFiles> files_;
     std::map<ProcessKey, Process> processes_;
     symbols::BackgroundResolver<SiteQuestion, SiteAnswer> thread_;
 };
