@@ -1,14 +1,40 @@
+#include <bpf/bpf.h>
+#include <unistd.h>
+
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "bench/call_cost/drained.h"
+#include "bench/call_cost/fake_python.h"
 #include "bench/call_cost/programs.h"
 #include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/cuda/attach/programs.h"
 #include "exporter/probes/cuda/governor/launch_probes.h"
+#include "exporter/probes/cuda/memory/kernel_tables.h"
+#include "exporter/probes/cuda/memory/python_tables.h"
 
 namespace gpusnoop::bench {
+
+namespace {
+
+// As the exporter does when it has found an interpreter in the process.
+Result<> find_python_in_own(const probes::CudaPrograms &cuda, const Library &library) {
+    static const FakePython python(python_functions);
+    library.functions().cuda_free(nullptr);  // makes the process known
+    const auto own = static_cast<std::uint32_t>(::getpid());
+    cuda_live_process process{};
+    if (const int error = bpf_map_lookup_elem(cuda.tables().processes, &own, &process);
+        error != 0) {
+        return fail_errno("find this process among those that use CUDA", -error);
+    }
+    const probes::PythonTables tables(cuda.python_tables(), probes::CudaTables(cuda.tables()));
+    tables.set_interpreter({own, process.since_ns}, python.interpreter());
+    return {};
+}
+
+}  // namespace
 
 TracingResult trace_with_cuda(ebpf::AttachMode mode, CudaOptions options, const Library &library) {
     probes::CudaConfig config;
@@ -51,6 +77,11 @@ TracingResult trace_with_cuda(ebpf::AttachMode mode, CudaOptions options, const 
         return tl::unexpected(attached.error().error);
     }
     (*tracing)->keep(std::move(*attached));
+    if (options.is_python) {
+        if (auto found = find_python_in_own(cuda, library); !found) {
+            return tl::unexpected(found.error());
+        }
+    }
     return std::move(*tracing);
 }
 

@@ -1,6 +1,7 @@
 // Tracing with BPF programs of this repository: all functions of a library whose names are known.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -28,10 +29,13 @@ TracingResult trace_with_least_counter(bool by_shape, const Library &library);
 Result<ebpf::UprobeSet> attach_to(const Library &library, const std::vector<std::string> &functions,
                                   const ebpf::CallPrograms &programs);
 
+inline constexpr std::size_t python_functions = 20;
+
 // The exporter's CUDA probe.
 struct CudaOptions {
     bool call_stacks = true;
     bool counts_launches = false;  // where they enter the driver, and nothing else
+    bool is_python = false;        // with python_functions at each allocation
 };
 TracingResult trace_with_cuda(ebpf::AttachMode mode, CudaOptions options, const Library &library);
 

@@ -81,6 +81,18 @@ public:
         return ways_.size() - 1;
     }
 
+    void add_python(const Library &library, std::size_t floor) {
+        ways_.push_back(
+            {fmt::format("cuda, session, {}, {} Python functions", both_layers, python_functions),
+             Way::Kind::ours,
+             &library,
+             {"cudaMalloc"},
+             [](const Library &copy) {
+                 return trace_with_cuda(AttachMode::session, {.is_python = true}, copy);
+             },
+             floor});
+    }
+
     // `full`: the index of the way that sees the same launches to their end.
     void add_counted(const Library &library, std::size_t full, std::size_t least,
                      std::size_t least_of_many) {
@@ -186,6 +198,7 @@ std::vector<Way> ways_to_trace(const Libraries &libraries, Which which) {
     const std::size_t full = builder.add_cuda(AttachMode::session, true, both, both_layers, session,
                                               Way::Job::latency, least);
     builder.add_cuda(AttachMode::session, false, both, both_layers, session);
+    builder.add_python(both, session);
     const std::size_t counter = builder.add_least_count(false, both, session);
     builder.add_counted(both, full, counter, builder.add_least_count(true, both, session));
     builder.add_cuda(AttachMode::session, true, runtime, runtime_layer, session_runtime,
