@@ -159,6 +159,9 @@ void check_resets(const TruthSnapshot &truth) {
     EXPECT(truth.of(0, MemoryKind::pinned_host).freed_by_reset_bytes == 200);
     EXPECT(truth.of(1, MemoryKind::managed).freed_by_reset_bytes == 400);
     EXPECT(truth.of(0, MemoryKind::vmm).outstanding_bytes == kGranularity);
+    EXPECT(truth.held[0].bytes == kGranularity + 800);
+    EXPECT(truth.held[0].peak_bytes == kGranularity + 800);
+    EXPECT(truth.held[1].bytes == 0 && truth.held[1].peak_bytes == 400);
     EXPECT(truth.all_memory().frees == 0);
 }
 

@@ -19,7 +19,7 @@
 namespace truth {
 
 inline constexpr std::uint64_t kMagic = 0x3148545552545053;  // "SPTRUTH1" in memory
-inline constexpr std::uint32_t kVersion = 5;
+inline constexpr std::uint32_t kVersion = 6;
 
 // Every function that is counted. cudaLaunchKernel_ptsz is the same address as cudaLaunchKernel and
 // is counted under that name. The __cudaRegister* functions run before main and are not counted.
@@ -116,6 +116,12 @@ struct Memory {
     std::uint64_t outstanding_bytes;
 };
 
+// Of all kinds of memory but the host's.
+struct Held {
+    std::uint64_t bytes;
+    std::uint64_t peak_bytes;  // the most that this was
+};
+
 struct Copies {
     std::uint64_t calls;
     std::uint64_t bytes;
@@ -147,6 +153,7 @@ struct FileLayout {
 
     // By device: the one on which memory was allocated, and on which the others were called.
     std::array<std::array<Memory, kMemoryKinds>, kDevices> memory;
+    std::array<Held, kDevices> held;
     std::array<std::array<std::array<Copies, kCopyModes>, kCopyKinds>, kDevices> copies;
     std::array<std::array<Copies, kCopyModes>, kDevices> memsets;
     std::array<std::uint64_t, kDevices> graph_launches;

@@ -27,6 +27,11 @@ void add(Memory &to, const Memory &from) {
     to.outstanding_bytes += from.outstanding_bytes;
 }
 
+void add(Held &to, const Held &from) {
+    to.bytes += from.bytes;
+    to.peak_bytes = std::max(to.peak_bytes, from.peak_bytes);
+}
+
 void add(Copies &to, const Copies &from) {
     to.calls += from.calls;
     to.bytes += from.bytes;
@@ -65,6 +70,7 @@ TruthSnapshot snapshot_of(const FileLayout &file) {
     snapshot.created_ns = file.created_ns;
     snapshot.comm = text(file.comm);
     snapshot.memory = file.memory;
+    snapshot.held = file.held;
     snapshot.copies = file.copies;
     snapshot.memsets = file.memsets;
     snapshot.graph_launches = file.graph_launches;
@@ -203,6 +209,7 @@ TruthSnapshot sum(const std::vector<TruthSnapshot> &snapshots) {
     }
     for (const TruthSnapshot &one : snapshots) {
         add(total.memory, one.memory);
+        add(total.held, one.held);
         add(total.copies, one.copies);
         add(total.memsets, one.memsets);
         add(total.graph_launches, one.graph_launches);

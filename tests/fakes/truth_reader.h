@@ -33,6 +33,7 @@ struct TruthSnapshot {
 
     // By device. The functions below sum over all of them where none is named.
     std::array<std::array<Memory, kMemoryKinds>, kDevices> memory{};
+    std::array<Held, kDevices> held{};  // in a sum, the peaks are the highest
     std::array<std::array<std::array<Copies, kCopyModes>, kCopyKinds>, kDevices> copies{};
     std::array<std::array<Copies, kCopyModes>, kDevices> memsets{};
     std::array<std::uint64_t, kDevices> graph_launches{};

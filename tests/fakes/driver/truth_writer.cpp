@@ -174,6 +174,28 @@ bool claim(truth::Launches &entry, const truth::Launches &wanted) {
     return same_launch(entry, wanted);
 }
 
+truth::Held &held_on(Device device) {
+    return file().held[static_cast<std::size_t>(device)];
+}
+
+void hold(Device device, truth::MemoryKind kind, std::uint64_t bytes) {
+    if (kind == truth::MemoryKind::pinned_host) {
+        return;
+    }
+    truth::Held &held = held_on(device);
+    const std::uint64_t now = __atomic_add_fetch(&held.bytes, bytes, __ATOMIC_RELAXED);
+    std::uint64_t peak = __atomic_load_n(&held.peak_bytes, __ATOMIC_RELAXED);
+    while (now > peak && !__atomic_compare_exchange_n(&held.peak_bytes, &peak, now, false,
+                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+}
+
+void let_go(Device device, truth::MemoryKind kind, std::uint64_t bytes) {
+    if (kind != truth::MemoryKind::pinned_host) {
+        subtract(held_on(device).bytes, bytes);
+    }
+}
+
 }  // namespace
 
 void count_entry(truth::Function function, bool outermost) {
@@ -189,6 +211,7 @@ void count_return_without_entry() {
 }
 
 void count_allocation(Device device, truth::MemoryKind kind, std::uint64_t bytes) {
+    hold(device, kind, bytes);
     truth::Memory &memory = memory_of(device, kind);
     add(memory.allocations);
     add(memory.allocated_bytes, bytes);
@@ -197,6 +220,7 @@ void count_allocation(Device device, truth::MemoryKind kind, std::uint64_t bytes
 }
 
 void count_free(Device device, truth::MemoryKind kind, std::uint64_t bytes) {
+    let_go(device, kind, bytes);
     truth::Memory &memory = memory_of(device, kind);
     add(memory.frees);
     add(memory.freed_bytes, bytes);
@@ -209,6 +233,7 @@ void count_untracked_free(Device device, truth::MemoryKind kind) {
 }
 
 void count_freed_by_reset(Device device, truth::MemoryKind kind, std::uint64_t bytes) {
+    let_go(device, kind, bytes);
     truth::Memory &memory = memory_of(device, kind);
     add(memory.freed_by_reset);
     add(memory.freed_by_reset_bytes, bytes);
