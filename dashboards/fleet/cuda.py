@@ -1,6 +1,7 @@
 """The families of the probe cuda, of one work."""
 
 from collections import deque
+from itertools import accumulate
 
 from fleet import buckets, work
 
@@ -114,6 +115,42 @@ class Cuda:
                     self.store.add(f"gpusnoop_cuda_memory_unfreed_at_exit_{name}_total",
                                    {**one.labels, "gpu": process.gpu}, left, 1 / divisor, first, until)
 
+    def spans(self):
+        """From and until which scrape each exporter saw the processes, and whether it saw all that they did."""
+        first, last, restart = self.first, self.last, self.store.restart
+        if restart and first < restart:
+            return [(first, restart, True), (restart, last, False)]
+        return [(first, last, True)]
+
+    def on_gpu(self):
+        """What each process holds of its GPU, over all scrapes."""
+        held = [self.held(holding) for holding in self.work.memory if holding.memory_kind in work.DEVICE_KINDS]
+        return [sum(values) for values in zip(*held)] or [0.0] * self.clock.count
+
+    def peaks(self):
+        on_gpu = self.on_gpu()
+        if max(on_gpu) == 0:
+            return
+        for first, last, complete in self.spans():
+            peak = [0.0] * first + list(accumulate(on_gpu[first:], max))
+            for process in self.work.processes:
+                self.store.gauge("gpusnoop_cuda_memory_peak_bytes",
+                                 {**self.work.labels, "pid": process.pid, "gpu": process.gpu,
+                                  "complete": "true" if complete else "false"}, peak, first, last)
+
+    def idle(self):
+        """After a minute without work; every program waits for its last kernel."""
+        used = {one.activity for kind in (work.Kernel, work.Copy, work.Memset) for one in self.work.of(kind)}
+        works = [any(self.work.activities[activity](second) > 0 for activity in used) for second in self.clock.seconds]
+        minute = max(1, 60 // self.clock.step)
+        idle = [self.clock.step if held > 0 and not any(works[max(0, index - minute):index + 1]) else 0
+                for index, held in enumerate(self.on_gpu())]
+        if any(idle):
+            for process in self.work.processes:
+                self.store.add("gpusnoop_gpu_idle_held_seconds_total",
+                               {**self.work.labels, "gpu": process.gpu, "last_work": "ended"}, list(accumulate(idle)), 1.0,
+                               self.first, self.counted_until)
+
     def tensors(self):
         """Of programs that hold memory of the device: nine tenths of it is in tensors, in blocks of a MiB."""
         one = self.work
@@ -224,18 +261,16 @@ class Cuda:
                                      failure.activity, failure.per_step / len(self.work.processes))
 
     def processes(self):
-        first, last, restart = self.first, self.last, self.store.restart
-        spans = [(first, last, True)]
-        if restart and first < restart:
-            spans = [(first, restart, True), (restart, last, False)]
         for process in self.work.processes:
-            for begin, end, complete in spans:
+            for begin, end, complete in self.spans():
                 labels = {**self.work.labels, "pid": process.pid, **self.work.info(complete)}
                 self.store.constant("gpusnoop_process_info", labels, 1, begin, end)
 
     def add(self):
         self.processes()
         self.memory()
+        self.peaks()
+        self.idle()
         self.tensors()
         self.copies()
         self.launches()

@@ -1,14 +1,15 @@
 """CUDA memory: who holds it, who allocates it, and who does not free it."""
 
 from . import tiles
-from .common import (ERROR_COLORS, FAILED, GPUS, GROWTH_COLORS, LOWER_BOUND, MEMORY, NEEDS_DCGM, dashboard, node_columns, pid_column,
+from .common import (ERROR_COLORS, FAILED, GPUS, GROWTH_COLORS, LOWER_BOUND, MEMORY, NEEDS_DCGM, dashboard, known_column, node_columns, pid_column,
                      program_columns, program_variables)
 from .model import Row
 from .panels import EACH_SECOND, Column, stat, table, timeseries
-from .promql import (GPU, NODE, NODE_NAME, ON_GPU, PROGRAM, PROGRAM_NAME, grown, growth, growth_of_each, happened, lines, own, rate, recorded,
+from .promql import (GPU, NODE, NODE_NAME, ON_GPU, PROGRAM, PROGRAM_NAME, grown, growth, growth_of_each, happened, highest, lines, own, rate, recorded,
                      top, total, within, zero)
 
 BY_PROCESS = "instance, comm, container_id, pid"
+BY_PROCESS_AND_GPU = f"{BY_PROCESS}, gpu"
 PROCESS_NAME = f"{PROGRAM_NAME} {{{{pid}}}} {{{{node}}}}"
 BY_SITE = "instance, comm, container_id, pid, at"
 
@@ -74,6 +75,14 @@ def _where():
         timeseries("Live allocations by process", "A leak of many small allocations shows here before it shows in bytes.",
                    "short", (lines(10, total(BY_PROCESS, own("cuda_memory_outstanding_allocations", PROGRAM, GPU))),
                              PROCESS_NAME), width=24),
+        table("Peak GPU memory by process", "The 30 running processes that have held the most of one GPU at one moment, also "
+              "between scrapes, and what they hold now. If the memory was seen only in part, the peak may have been higher.",
+              [*node_columns(), *program_columns(script=160), pid_column(), Column("gpu", "GPU"), known_column(),
+               Column("Value #A", "peak", "bytes"), Column("Value #B", "held now", "bytes")],
+              *within(BY_PROCESS_AND_GPU,
+                      top(30, highest(f"{BY_PROCESS_AND_GPU}, complete", own("cuda_memory_peak_bytes", PROGRAM, GPU))),
+                      total(BY_PROCESS_AND_GPU, of_gpus)),
+              width=24, height=8, sort="peak"),
         table("Unfreed memory at process exit", "Memory that programs had not freed when they exited in this range. The driver "
               "releases it: these programs do not clean up, or were killed.",
               [*node_columns(), *program_columns(), Column("Value #A", "bytes", "bytes"),

@@ -18,6 +18,8 @@ LAUNCHES = recorded("instance:cuda_kernel_launches:rate5m")
 UNKNOWN_GRAPHS = recorded("instance:cuda_graph_launches:rate5m", tiles.UNKNOWN_GRAPHS)
 COPIED = recorded("instance:cuda_memcpy_bytes:rate5m")
 IDLE = recorded("program:idle_memory_bytes:sum")
+# Of five minutes each.
+IDLE_HOURS = f"sum_over_time({recorded('job:gpu_idle_held:sum')}[7d:5m]) / 12"
 THERE = recorded("gpu:device_memory_total_bytes:sum")
 USED = recorded("gpu:device_memory_used_bytes:sum")
 UP = recorded("instance:up:min")
@@ -122,6 +124,21 @@ def _programs():
     )
 
 
+def _idle():
+    return Row(
+        "GPUs held idle",
+        table("GPU hours held idle, by owner, last 7 days", "Time in which programs held memory of a GPU, and for over a minute had "
+              "launched, copied and waited for nothing there, whatever range is shown here: the 20 programs with the most. "
+              "Where a kernel may still run, it counts only if dcgm-exporter says that the GPU does nothing.",
+              [Column("cluster", "cluster"),
+               Column("namespace", "namespace"),
+               *program_columns(),
+               Column("Value", "GPU hours")],
+              top(20, total("cluster, namespace, comm", f"{IDLE_HOURS}")),
+              width=24, height=6, sort="GPU hours", nothing="no GPU was held idle"),
+    )
+
+
 def _functions():
     to_function = link_to(FUNCTIONS, "This function", "instance", function="${__data.fields.function:percentencode}")
     by_function = "comm, library, function"
@@ -172,4 +189,4 @@ def make():
         OVERVIEW, "Fleet",
         "All nodes with a gpusnoop_exporter: which alerts fire, what CUDA programs hold and do, and which of them "
         "to look at.",
-        [_state(), _nodes(), _programs(), _functions(), _info()])
+        [_state(), _nodes(), _programs(), _idle(), _functions(), _info()])

@@ -12,6 +12,7 @@
 #include "tests/e2e/webhook.h"
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/machine/cgroup.h"
 
 using namespace harness;
 
@@ -143,14 +144,21 @@ TEST_CASE(
         exporter.port(), {"500ms", (rules / "gpusnoop_*.yaml").string(), alertmanager.port()});
     prometheus.wait_for_scrapes(2);
 
+    if (mounted(false).empty() && mounted(true).empty()) {
+        missing("a mounted hierarchy of cgroups");
+    }
     const Process steady = workload("steady", "0");
     auto leaky = std::make_unique<Process>(workload("leaky", "2097152"));
     const std::string leaky_pid = std::to_string(leaky->pid());
-    // A notebook whose user went home.
-    auto notebook = std::make_unique<Process>(
-        std::vector<std::string>{standin("workload"), "--threads", "1", "--iterations", "1",
-                                 "--leak", "3221225472", "--hold", "--name", "notebook"},
-        no_memory_limit);
+    // A notebook in a job, whose user went home.
+    const bool is_v1 = !mounted(false).empty();
+    const Cgroup of_job(mounted(!is_v1),
+                        is_v1 ? "slurm/uid_1000/job_77/step_0/task_0"
+                              : "system.slice/slurmstepd.scope/job_77/step_0/user/task_0");
+    std::vector<std::string> in_job = of_job.enter();
+    in_job.insert(in_job.end(), {standin("workload"), "--threads", "1", "--iterations", "1",
+                                 "--leak", "3221225472", "--hold", "--name", "notebook"});
+    auto notebook = std::make_unique<Process>(in_job, no_memory_limit);
     const Process sleeping({standin("calls"), "--scenario", "sleep", "--hold", "--name", "sleepy"});
 
     const Labels slow = {{"alertname", "GpusnoopSlowCalls"}, {"function", "calls_sleep"}};
@@ -175,6 +183,7 @@ TEST_CASE(
     const e2e::Notified idle_alert = wait_for("firing", idle);
     CHECK(idle_alert.receiver == "owners");
     CHECK(idle_alert.labels.at("comm") == "notebook");
+    CHECK(idle_alert.labels.at("slurm_job_id") == "77");
     check_annotations(idle_alert);
     CHECK(idle_alert.annotations.at("description").find("holds 3GiB of GPU") != std::string::npos);
     notebook.reset();
