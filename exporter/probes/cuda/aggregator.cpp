@@ -15,9 +15,12 @@ using std::chrono::nanoseconds;
 
 namespace {
 
+std::optional<cuda_record> head_of(std::span<const std::byte> bytes) {
+    return ebpf::decode<cuda_record>(bytes.first(std::min(bytes.size(), sizeof(cuda_record))));
+}
+
 std::uint32_t type_of(std::span<const std::byte> bytes) {
-    const auto head =
-        ebpf::decode<cuda_record>(bytes.first(std::min(bytes.size(), sizeof(cuda_record))));
+    const auto head = head_of(bytes);
     return head ? head->type : ~0U;
 }
 
@@ -45,6 +48,7 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
                      CudaEvents::started(process);
                      CudaErrors::started(process);
                      CudaOutOfMemory::started(process);
+                     CudaIdleHeld::started(process);
                  }),
       memory_(families_, processes_.table(), callbacks_, settings_.started),
       copies_(families_),
@@ -57,6 +61,7 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
           {.use_site = [this](Process &process,
                               const Site &site) { memory_.use_site(process, site); },
            .on_event = [this](const OutOfMemory &event) { callbacks_.out_of_memory(event); }}),
+      idle_(families_, processes_.table(), callbacks_, settings_.started),
       overhead_(make_overhead_family(families_), "cuda", callbacks_.overhead),
       reconciler_(memory_, processes_.table(), callbacks_) {}
 
@@ -113,6 +118,21 @@ bool CudaAggregator::take_allocations_record(std::span<const std::byte> bytes) {
 }
 
 bool CudaAggregator::take_calls_record(std::span<const std::byte> bytes) {
+    if (!count_call(bytes)) {
+        return false;
+    }
+    const cuda_record head = *head_of(bytes);
+    if (Process *const process = processes_.table().find({head.tgid, head.since_ns})) {
+        if (head.type == CUDA_RECORD_COPY) {
+            CudaIdleHeld::on_copy(*process, *ebpf::decode<cuda_copy_record>(bytes));
+        } else {
+            CudaIdleHeld::on_call(*process, head);
+        }
+    }
+    return true;
+}
+
+bool CudaAggregator::count_call(std::span<const std::byte> bytes) {
     switch (type_of(bytes)) {
         case CUDA_RECORD_LAUNCH:
             return hand_to(launches_, &CudaLaunches::on_launch, bytes);
@@ -144,7 +164,9 @@ bool CudaAggregator::on_counted_launches(const cuda_launch_key &key,
                                          const cuda_launch_count &count) {
     Process *const process = processes_.table().find({key.tgid, key.since_ns});
     if (process != nullptr) {
-        launches_.on_counted(*process, key, count);
+        if (launches_.on_counted(*process, key, count) > 0) {
+            CudaIdleHeld::on_counted(*process, key.device);
+        }
     }
     return process != nullptr;
 }
@@ -309,9 +331,10 @@ void CudaAggregator::reconcile(const LiveTable &table) {
 }
 
 void CudaAggregator::tidy(nanoseconds now) {
-    memory_.tidy(now);
+    memory_.tidy(now, settings_.retention);
     launches_.tidy(now);  // before a process leaves
     out_of_memory_.tidy(now);
+    idle_.tidy(now);
     processes_.table().forget_if([](const Process &process) {
         return process.ended && MemoryAccounting::is_done_with(process) &&
                CudaLaunches::is_done_with(process) && CudaOutOfMemory::is_done_with(process);
@@ -339,7 +362,7 @@ std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
     overhead_.note_running(processes_.table(), callbacks_.cost_of);
     processes_.table().for_each([this](Process &process) { launches_.note_unseen(process); });
     series::FamilySet gauges(settings_.budget, true);
-    add_memory_gauges(gauges, processes_.table(), now, settings_.sites);
+    add_memory_gauges(gauges, processes_.table(), memory_.owners(), now, settings_.sites);
     CudaCopies::add_gauges(gauges, processes_.table(), settings_.stream_label);
     CudaLaunches::add_gauges(gauges, processes_.table());
     processes_.add_gauges(gauges, settings_.gpus);

@@ -21,8 +21,11 @@
 #include "exporter/probes/cuda/events/events.h"
 #include "exporter/probes/cuda/events/pending_events.h"
 #include "exporter/probes/cuda/graphs/graphs.h"
+#include "exporter/probes/cuda/idle/idle_held.h"
 #include "exporter/probes/cuda/launches/launches.h"
 #include "exporter/probes/cuda/memory/accounting.h"
+#include "exporter/probes/cuda/memory/held_memory.h"
+#include "exporter/probes/cuda/memory/memory_owners.h"
 #include "exporter/probes/cuda/memory/reconcile.h"
 #include "exporter/probes/cuda/memory/summary.h"
 #include "exporter/probes/cuda/out_of_memory/out_of_memory.h"
@@ -142,6 +145,11 @@ public:
     [[nodiscard]] const OutOfMemoryHistory &out_of_memory() const {
         return out_of_memory_.history();
     }
+    // What the processes of a container or a Slurm step held. Nothing: none has allocated lately.
+    [[nodiscard]] std::optional<HeldMemory> held_by(const MemoryOwner &owner,
+                                                    std::chrono::nanoseconds until) const {
+        return memory_.owners().held_by(owner, until);
+    }
     // Records of an unknown type or of the wrong size.
     [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
     // Data of a process's memory that was forgotten for lack of room.
@@ -151,6 +159,7 @@ private:
     // False: not a record of the ring.
     bool take_allocations_record(std::span<const std::byte> bytes);
     bool take_calls_record(std::span<const std::byte> bytes);
+    bool count_call(std::span<const std::byte> bytes);
     bool take_copy(std::span<const std::byte> bytes);
     bool take_batch(std::span<const std::byte> bytes);
     bool take_failed(std::span<const std::byte> bytes);
@@ -196,6 +205,7 @@ private:
     CudaEvents events_;
     CudaErrors errors_;
     CudaOutOfMemory out_of_memory_;
+    CudaIdleHeld idle_;
     Overhead overhead_;
     Reconciler reconciler_;
     PendingEvents pending_;

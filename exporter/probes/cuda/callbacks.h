@@ -17,6 +17,7 @@
 #include "exporter/probes/cuda/memory/live_allocations.h"
 #include "exporter/probes/cuda/memory/live_table.h"
 #include "exporter/probes/frame/bpf/overhead.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"
 
 namespace gpusnoop::probes {
@@ -48,6 +49,10 @@ struct CudaCallbacks {
     CostOf cost_of = [](const auto &) { return 0; };
     OverheadLimitsPtr overhead{};
     std::function<Unseen(const ProcessKey &)> unseen_of = [](const auto &) { return Unseen{}; };
+    // When the oldest call of each process began, of those that are under way for so long; nothing:
+    // they cannot be listed.
+    std::function<std::optional<OldestCalls>(std::chrono::nanoseconds min_age)> open_calls =
+        [](auto) { return OldestCalls(); };
     // Once a second: how many kernels of the running process have no name.
     std::function<void(const ProcessKey &, std::size_t)> note_unknown_kernels = [](const auto &,
                                                                                    std::size_t) {};

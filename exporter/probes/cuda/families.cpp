@@ -176,6 +176,15 @@ series::Family &make_out_of_memory_family(series::FamilySet &set) {
         {gpu, {"verdict", true}});
 }
 
+series::Family &make_idle_family(series::FamilySet &set) {
+    return set.counter("gpu_idle_held_seconds_total",
+                       "Time in which a program held memory of the GPU without using it: for over "
+                       "a minute, it had launched, copied and waited for nothing there. Excludes "
+                       "time in which its launches were not observed. last_work=\"unknown\": it "
+                       "did not wait for its last kernel, which may still run.",
+                       {gpu, {"last_work", true}}, nanoseconds_per_second);
+}
+
 void make_cuda_families(series::FamilySet &set) {
     (void)make_memory_families(set);
     (void)make_copy_families(set);
@@ -184,6 +193,7 @@ void make_cuda_families(series::FamilySet &set) {
     (void)make_event_families(set);
     (void)make_error_families(set);
     (void)make_out_of_memory_family(set);
+    (void)make_idle_family(set);
     (void)make_overhead_family(set);
 }
 
@@ -209,6 +219,17 @@ MemoryGauges make_memory_gauges(series::FamilySet &set) {
         .outstanding_allocations =
             set.gauge("cuda_memory_outstanding_allocations",
                       "Live allocations per running process.", {gpu, memory_kind}),
+        .peak_bytes = set.gauge("cuda_memory_peak_bytes",
+                                "Maximum GPU memory held at one moment per running process, also "
+                                "between scrapes. complete=\"false\": a lower bound.",
+                                {gpu, {"complete", true}}),
+        .owner_peak_bytes = set.add(
+            {.name = "gpusnoop_cuda_memory_owner_peak_bytes",
+             .help = "Maximum GPU memory held at one moment by all processes of a container or a "
+                     "Slurm step together. complete=\"false\": a lower bound.",
+             .type = Type::gauge,
+             .labels =
+                 {{"container_id"}, {"slurm_job_id"}, {"slurm_step_id"}, gpu, {"complete", true}}}),
         .aged_bytes = set.gauge("cuda_memory_outstanding_older_than_bytes",
                                 "Outstanding bytes of allocations older than `age`. Cumulative: "
                                 "bytes older than 1h are also in 10m.",

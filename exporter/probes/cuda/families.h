@@ -61,6 +61,7 @@ GraphFamilies make_graph_families(series::FamilySet &set);
 EventFamilies make_event_families(series::FamilySet &set);
 ErrorFamilies make_error_families(series::FamilySet &set);
 series::Family &make_out_of_memory_family(series::FamilySet &set);
+series::Family &make_idle_family(series::FamilySet &set);
 // All of these, in the order of the page.
 void make_cuda_families(series::FamilySet &set);
 
@@ -69,6 +70,8 @@ void make_cuda_families(series::FamilySet &set);
 struct MemoryGauges {
     series::Family &outstanding_bytes;
     series::Family &outstanding_allocations;
+    series::Family &peak_bytes;
+    series::Family &owner_peak_bytes;  // of several processes: no process labels
     series::Family &aged_bytes;
     series::Family &site_bytes;
 };
@@ -94,6 +97,14 @@ void make_cuda_gauges(series::FamilySet &set);
 inline void add_gauge(series::Family &family, const series::LabelValues &values,
                       std::uint64_t value) {
     family.add(family.slot(1, values), value);
+}
+// It is the highest of them.
+inline void raise_gauge(series::Family &family, const series::LabelValues &values,
+                        std::uint64_t value) {
+    const series::Slot slot = family.slot(1, values);
+    if (value > family.value(slot)) {
+        family.set(slot, value);
+    }
 }
 
 }  // namespace gpusnoop::probes

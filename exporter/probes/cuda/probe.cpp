@@ -229,6 +229,15 @@ CudaCallbacks CudaProbe::callbacks() {
         .overhead = overhead_,
         .unseen_of =
             [this](const ProcessKey &key) { return governor_ ? governor_->unseen(key) : Unseen{}; },
+        .open_calls = [this](nanoseconds min_age) -> std::optional<OldestCalls> {
+            if (auto oldest = open_calls_.and_then([&](const auto &reader) {
+                    return reader->read_oldest(
+                        min_age, [this](const auto &record) { return !may_have_ended(record); });
+                })) {
+                return *std::move(oldest);
+            }
+            return std::nullopt;
+        },
         .note_unknown_kernels =
             [this](const ProcessKey &key, std::size_t kernels) {
                 if (governor_) {

@@ -34,9 +34,10 @@ enum class Part : std::uint8_t {
     copies,
     events,
     errors,
-    out_of_memory
+    out_of_memory,
+    idle
 };
-inline constexpr std::size_t part_count = 9;
+inline constexpr std::size_t part_count = 10;
 
 struct PartState {
     PartState() = default;

@@ -133,12 +133,12 @@ void CudaLaunches::on_launch(Process &process, const cuda_launch_record &record)
     add(process, shape, 1, record.head.ended_ns - record.head.duration_ns);
 }
 
-void CudaLaunches::on_counted(Process &process, const cuda_launch_key &key,
-                              const cuda_launch_count &count) {
+std::uint64_t CudaLaunches::on_counted(Process &process, const cuda_launch_key &key,
+                                       const cuda_launch_count &count) {
     std::uint64_t &before = state_of<State>(process).counted[key];
     const std::uint64_t launches = count.launches - before;
     if (launches == 0) {
-        return;
+        return 0;
     }
     before = count.launches;
     state_of<State>(process).by_device[key.device] += launches;
@@ -146,6 +146,7 @@ void CudaLaunches::on_counted(Process &process, const cuda_launch_key &key,
     families_.launch_threads.observe(times_of(process, shape.device)[1], threads_of(shape),
                                      launches);
     add(process, shape, launches, count.first_ns);
+    return launches;
 }
 
 void CudaLaunches::add_by_graph(Process &process, LaunchShape shape, std::uint64_t amount,

@@ -34,8 +34,10 @@ public:
     [[nodiscard]] static bool is_done_with(const Process &process);
 
     void on_launch(Process &process, const cuda_launch_record &record);
-    // Launches that were counted where they enter the driver: how many by now.
-    void on_counted(Process &process, const cuda_launch_key &key, const cuda_launch_count &count);
+    // Launches that were counted where they enter the driver: how many by now. Returns how many are
+    // new.
+    std::uint64_t on_counted(Process &process, const cuda_launch_key &key,
+                             const cuda_launch_count &count);
     // What a launch of a graph launched. A kernel has the name that its handle had when that launch
     // began.
     void add_by_graph(Process &process, LaunchShape shape, std::uint64_t amount,

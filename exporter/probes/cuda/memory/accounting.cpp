@@ -54,6 +54,10 @@ void MemoryAccounting::started(Process &process) {
 
 void MemoryAccounting::ended(Process &process, bool is_incomplete) {
     auto &state = state_of<MemoryState>(process);
+    if (is_incomplete || !process.is_complete) {
+        state.held.note_incomplete();
+    }
+    state.held.end(owners_, *process.ended);
     if (is_incomplete || state.has_unfinished_unmaps) {
         state.awaits_table = true;
         want_reconciling();
@@ -87,20 +91,28 @@ void MemoryAccounting::drop_from_table(Process &process) {
     sites_.ended(process);
 }
 
-void MemoryAccounting::tidy(nanoseconds now) {
+void MemoryAccounting::tidy(nanoseconds now, nanoseconds retention) {
     now_ = now;
     const bool looks_for_idle = now - looked_for_idle_ >= between_looks_for_idle;
     looked_for_idle_ = looks_for_idle ? now : looked_for_idle_;
     processes_.for_each([&](Process &process) {
+        auto &state = state_of<MemoryState>(process);
         if (looks_for_idle && !process.ended) {
-            const auto &live = state_of<MemoryState>(process).live.sites();
+            const auto &live = state.live.sites();
             CallSites::forget_idle(process, [&](const Site &site) { return live.contains(site); });
         }
-        if (state_of<MemoryState>(process).awaits_table &&
-            now - *process.ended > max_waiting_for_table) {
+        if (state.awaits_table && now - *process.ended > max_waiting_for_table) {
             count_unfreed(process);
         }
+        if (!process.ended) {
+            state.held.look_again(process, now);
+        }
     });
+    owners_.expire(now, retention);
+}
+
+void MemoryAccounting::note_losses(Process &process) {
+    state_of<MemoryState>(process).held.note_incomplete();
 }
 
 std::set<std::uint64_t> MemoryAccounting::python_stacks() const {
@@ -136,14 +148,18 @@ void MemoryAccounting::apply(Process &process, const cuda_allocation_record &rec
     if (record.address == 0) {  // one of 0 bytes has no address and is never freed
         return counters_.allocated(process, allocation);
     }
-    LiveAllocations &live = state_of<MemoryState>(process).live;
+    auto &state = state_of<MemoryState>(process);
+    LiveAllocations &live = state.live;
+    const nanoseconds at = ended_at(record.head);
     const auto key = LiveAllocations::key_of(record.address, allocation);
     if ((record.flags & CUDA_ALLOCATION_REPLACES) != 0) {
         for (const Allocation &gone : live.forget_older(key)) {
+            state.held.subtract(gone, at);
+            state.held.note_incomplete();  // they ended before, and when is not known
             counters_.freed(process, gone);
         }
     }
-    if (add(process, record.address, allocation)) {
+    if (add(process, record.address, allocation, at)) {
         counters_.allocated(process, allocation);
     } else if (allocation.never_in_kernel_table) {
         // A free failed, and the table had no room to restore its entry.
@@ -152,11 +168,14 @@ void MemoryAccounting::apply(Process &process, const cuda_allocation_record &rec
 }
 
 // False: it was already added from the table.
-bool MemoryAccounting::add(Process &process, std::uint64_t address, const Allocation &allocation) {
+bool MemoryAccounting::add(Process &process, std::uint64_t address, const Allocation &allocation,
+                           nanoseconds at) {
     auto &state = state_of<MemoryState>(process);
     if (!state.live.allocate(address, allocation)) {
         return false;
     }
+    const bool is_younger = process.key.since_ns >= static_cast<std::uint64_t>(started_.count());
+    state.held.add(process, allocation, at, owners_, is_younger);
     const auto key = LiveAllocations::key_of(address, allocation);
     if (state.briefly_missing.erase(key) > 0) {
         state.live.note_briefly_missing(key);
@@ -171,7 +190,8 @@ void MemoryAccounting::add_from_table(Process &process, const LiveAllocations::K
     if (watched_ && watched_->frees.contains({process.key, key})) {
         return;
     }
-    if (add(process, key.address, allocation) && allocation.born_ns >= started_.count()) {
+    if (add(process, key.address, allocation, nanoseconds(allocation.born_ns)) &&
+        allocation.born_ns >= started_.count()) {
         counters_.allocated(process, allocation);
     }
 }
@@ -187,8 +207,11 @@ void MemoryAccounting::map_from_table(Process &process, std::uint64_t address,
 }
 
 void MemoryAccounting::free(Process &process, const LiveAllocations::Key &key,
-                            const Allocation &allocation) {
-    state_of<MemoryState>(process).live.free(key);
+                            const Allocation &allocation, nanoseconds at) {
+    auto &state = state_of<MemoryState>(process);
+    if (state.live.free(key)) {
+        state.held.subtract(allocation, at);
+    }
     counters_.freed(process, allocation);
 }
 
@@ -223,7 +246,9 @@ void MemoryAccounting::apply_free(Process &process, const cuda_allocation_record
         watched_->frees.insert({process.key, key});
     }
     auto &state = state_of<MemoryState>(process);
-    if (!state.live.free(key)) {
+    if (const auto freed = state.live.free(key)) {
+        state.held.subtract(*freed, ended_at(record.head));
+    } else {
         if (state.assumed_freed.erase(key) > 0) {
             return;  // it is counted already
         }
@@ -249,7 +274,7 @@ void MemoryAccounting::apply_free_of_unknown(Process &process,
         return counters_.freed_unknown(process, device_of(process, record.head.device), kind);
     }
     const auto &[key, allocation] = *found;
-    free(process, key, allocation);
+    free(process, key, allocation, ended_at(record.head));
     // If it was missing from the table only for a moment, it is there now.
     const std::array entry = {live_entry(process, key)};
     forget_in_table(process, entry);
@@ -297,7 +322,7 @@ void MemoryAccounting::apply(Process &process, const cuda_reset_record &record) 
                          [&](const auto &entry) { return was_reset(process, entry.second); });
     std::vector<LiveEntry> entries;
     for (const auto &[key, allocation] : gone) {
-        free(process, key, allocation);
+        free(process, key, allocation, ended_at(record.head));
         entries.push_back(live_entry(process, key));
     }
     forget_in_table(process, entries);

@@ -17,6 +17,7 @@
 #include "exporter/probes/cuda/memory/counters.h"
 #include "exporter/probes/cuda/memory/live_allocations.h"
 #include "exporter/probes/cuda/memory/live_table.h"
+#include "exporter/probes/cuda/memory/memory_owners.h"
 #include "exporter/probes/cuda/process.h"
 
 namespace gpusnoop::probes {
@@ -31,8 +32,8 @@ public:
     // Its `ended` is set. `is_incomplete`: records of its memory may be missing, so its allocations
     // are counted only when a younger table has been read.
     void ended(Process &process, bool is_incomplete);
-    // For once a second.
-    void tidy(std::chrono::nanoseconds now);
+    // For once a second. Owners of memory are forgotten so long after their last process.
+    void tidy(std::chrono::nanoseconds now, std::chrono::nanoseconds retention);
     // The process, which has ended, can be forgotten.
     [[nodiscard]] static bool is_done_with(const Process &process);
 
@@ -56,6 +57,8 @@ public:
 
     // The stacks of Python's functions that live allocations have.
     [[nodiscard]] std::set<std::uint64_t> python_stacks() const;
+    // The containers and Slurm steps whose processes have allocated.
+    [[nodiscard]] const MemoryOwners &owners() const { return owners_; }
 
     // Notes that were lost for lack of room: the live allocations of a process may be wrong.
     [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
@@ -64,12 +67,15 @@ public:
     //
     // Was its context reset or destroyed since?
     [[nodiscard]] static bool was_reset(const Process &process, const Allocation &allocation);
+    // Records of its memory were lost: it may have held more than it was seen to.
+    static void note_losses(Process &process);
     // The table has it; its record was lost, or is still to come.
     void add_from_table(Process &process, const LiveAllocations::Key &key,
                         const Allocation &allocation);
     void map_from_table(Process &process, std::uint64_t address,
                         const LiveAllocations::Mapping &mapping);
-    void free(Process &process, const LiveAllocations::Key &key, const Allocation &allocation);
+    void free(Process &process, const LiveAllocations::Key &key, const Allocation &allocation,
+              std::chrono::nanoseconds at);
     // Removes entries of the process from the table.
     void forget_in_table(Process &process, std::span<const LiveEntry> entries);
     // Counts the allocations of the process, which has ended, as unfreed and forgets them.
@@ -87,7 +93,8 @@ private:
         std::set<EndedKey> mappings;
     };
 
-    bool add(Process &process, std::uint64_t address, const Allocation &allocation);
+    bool add(Process &process, std::uint64_t address, const Allocation &allocation,
+             std::chrono::nanoseconds at);
     void apply_free(Process &process, const cuda_allocation_record &record);
     void apply_free_of_unknown(Process &process, const cuda_allocation_record &record);
     void drop_from_table(Process &process);
@@ -100,6 +107,7 @@ private:
     std::shared_ptr<std::pmr::memory_resource> nodes_;
     MemoryCounters counters_;
     CallSites sites_;
+    MemoryOwners owners_;
     std::optional<Ends> watched_;
     bool wants_reconciling_ = false;
     std::uint64_t forgotten_ = 0;

@@ -1,11 +1,14 @@
 #include "exporter/probes/cuda/memory/gauges.h"
 
 #include <array>
+#include <string>
 #include <string_view>
 
 #include "exporter/probes/cuda/families.h"
 #include "exporter/probes/cuda/memory/call_sites.h"
 #include "exporter/probes/cuda/memory/counters.h"
+#include "exporter/probes/cuda/memory/held_memory.h"
+#include "exporter/probes/cuda/memory/memory_peaks.h"
 #include "exporter/probes/cuda/memory/state.h"
 #include "exporter/probes/frame/allocations/process_allocations.h"
 
@@ -16,6 +19,30 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr std::array<std::string_view, age_thresholds.size()> age_names = {"1m", "10m", "1h"};
+
+std::string_view name_of_complete(const HeldMemory &held) {
+    return held.is_complete ? "true" : "false";
+}
+
+void add_peaks_of(const Process &process, series::Family &peaks, nanoseconds now) {
+    const HeldMemory held = held_by(process, now);
+    for (const HeldOnGpu &on : held.gpus) {
+        raise_gauge(peaks, gauge_labels_of(process, {on.gpu, name_of_complete(held)}),
+                    on.peak_bytes);
+    }
+}
+
+void add_peaks_of_owners(const MemoryOwners &owners, series::Family &peaks, nanoseconds now) {
+    const auto add = [&](const MemoryOwner &owner, const HeldMemory &held) {
+        for (const HeldOnGpu &on : held.gpus) {
+            raise_gauge(peaks,
+                        {owner.container_id, owner.slurm_job_id, owner.slurm_step_id, on.gpu,
+                         std::string(name_of_complete(held))},
+                        on.peak_bytes);
+        }
+    };
+    owners.for_each(now, add);
+}
 
 void add_gauges_of(const Process &process, const MemoryGauges &gauges, nanoseconds now,
                    std::uint32_t sites) {
@@ -44,13 +71,15 @@ void add_gauges_of(const Process &process, const MemoryGauges &gauges, nanosecon
 }  // namespace
 
 void add_memory_gauges(series::FamilySet &gauges, const CudaProcessTable &processes,
-                       nanoseconds now, std::uint32_t sites) {
+                       const MemoryOwners &owners, nanoseconds now, std::uint32_t sites) {
     const MemoryGauges families = make_memory_gauges(gauges);
     processes.for_each([&](const Process &process) {
         if (!process.ended) {
             add_gauges_of(process, families, now, sites);
+            add_peaks_of(process, families.peak_bytes, now);
         }
     });
+    add_peaks_of_owners(owners, families.owner_peak_bytes, now);
 }
 
 }  // namespace gpusnoop::probes

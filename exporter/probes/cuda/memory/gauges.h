@@ -1,9 +1,11 @@
-// The outstanding allocations of the running processes, as gauges of the page.
+// The outstanding allocations of the running processes, and the most that they were, as gauges of
+// the page.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 
+#include "exporter/probes/cuda/memory/memory_owners.h"
 #include "exporter/probes/cuda/process.h"
 #include "exporter/series/family_set.h"
 
@@ -11,6 +13,7 @@ namespace gpusnoop::probes {
 
 // `sites`: how many call sites are shown of each process.
 void add_memory_gauges(series::FamilySet &gauges, const CudaProcessTable &processes,
-                       std::chrono::nanoseconds now, std::uint32_t sites);
+                       const MemoryOwners &owners, std::chrono::nanoseconds now,
+                       std::uint32_t sites);
 
 }  // namespace gpusnoop::probes

@@ -52,13 +52,14 @@ LiveAllocations::Live::iterator LiveAllocations::erase(Live::iterator entry) {
     return live_.erase(entry);
 }
 
-bool LiveAllocations::free(const Key &key) {
+std::optional<Allocation> LiveAllocations::free(const Key &key) {
     const auto found = live_.find(key);
     if (found == live_.end()) {
-        return false;
+        return std::nullopt;
     }
+    const Allocation allocation = found->second;
     erase(found);
-    return true;
+    return allocation;
 }
 
 std::optional<std::pair<LiveAllocations::Key, Allocation>>

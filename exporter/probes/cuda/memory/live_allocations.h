@@ -68,8 +68,8 @@ public:
 
     // Adds an allocation; false: it is there already.
     bool allocate(std::uint64_t address, const Allocation &allocation);
-    // Removes an allocation; false: it is not there.
-    bool free(const Key &key);
+    // Removes an allocation and returns it; nothing: it is not there.
+    std::optional<Allocation> free(const Key &key);
     // Of the allocations that a free may not have found in the kernel's table: the youngest at the
     // address that existed at `time`.
     [[nodiscard]] std::optional<std::pair<Key, Allocation>> find_not_in_kernel_table(

@@ -131,6 +131,9 @@ void Reconciler::compare(Process &process, const LiveTable &table,
                          const std::vector<std::size_t> &entries) {
     auto &state = state_of<MemoryState>(process);
     const cuda_live_process known = process_in(table, process.key);
+    if (known.lost_allocations > 0) {
+        MemoryAccounting::note_losses(process);
+    }
     const Unmapped unmapped(table, entries);
     AllocationKeys present;
     std::vector<LiveEntry> reset;
@@ -185,7 +188,7 @@ void Reconciler::free_absent(Process &process, const LiveTable &table,
         state.assumed_freed.clear();
     }
     for (const auto &[key, allocation] : gone) {
-        memory_.free(process, key, allocation);
+        memory_.free(process, key, allocation, table.since);
         if (state.assumed_freed.size() < max_assumed_freed) {
             state.assumed_freed.insert(key);
         }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "exporter/probes/cuda/memory/live_allocations.h"
+#include "exporter/probes/cuda/memory/memory_peaks.h"
 #include "exporter/probes/cuda/process.h"
 
 namespace gpusnoop::probes {
@@ -27,6 +28,7 @@ struct MemoryState final : PartState {
 
     std::shared_ptr<std::pmr::memory_resource> nodes;  // destroyed after its users
     LiveAllocations live;
+    ProcessMemory held;
     bool has_handles = false;  // of memory: then the kernel's table has more of it
     // It has ended, and its last allocations must still be read from the kernel's table.
     bool awaits_table = false;

@@ -2,7 +2,9 @@
 
 #include <bpf/libbpf.h>
 
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "exporter/ebpf/mappings/iterator.h"
 #include "exporter/ebpf/maps/record.h"
@@ -37,6 +39,20 @@ Result<std::unique_ptr<OpenCallReader>> OpenCallReader::link(const bpf_object *o
     }
     return std::unique_ptr<OpenCallReader>(
         new OpenCallReader(std::move(*calls), std::move(*threads), std::move(set_min_age)));
+}
+
+Result<OldestCalls> OpenCallReader::read_oldest(std::chrono::nanoseconds min_age,
+                                                const IsShown &is_shown) {
+    set_min_age_(static_cast<std::uint64_t>(min_age.count()));
+    OldestCalls oldest;
+    const auto read = read_all<open_call_record>(calls_.get(), [&](const open_call_record &record) {
+        if (is_shown(record)) {
+            const std::chrono::nanoseconds began(static_cast<std::int64_t>(record.call.started_ns));
+            const auto [first, is_new] = oldest.try_emplace({record.tgid, record.since_ns}, began);
+            first->second = std::min(first->second, began);
+        }
+    });
+    return read ? Result<OldestCalls>(std::move(oldest)) : tl::unexpected(read.error());
 }
 
 Result<OpenCalls> OpenCallReader::read(const OpenCallQuery &query,

@@ -43,6 +43,11 @@ public:
     [[nodiscard]] Result<OpenCalls> read(const OpenCallQuery &query,
                                          OpenCallList::Describe describe);
 
+    // Of the calls that are shown and older than that.
+    using IsShown = std::function<bool(const open_call_record &)>;
+    [[nodiscard]] Result<OldestCalls> read_oldest(std::chrono::nanoseconds min_age,
+                                                  const IsShown &is_shown);
+
 private:
     using SetMinAge = std::function<void(std::uint64_t ns)>;
 

@@ -77,6 +77,9 @@ struct OpenCalls {
     [[nodiscard]] std::uint64_t count() const;
 };
 
+// When the oldest call of each process began.
+using OldestCalls = std::map<ProcessKey, std::chrono::nanoseconds>;
+
 struct OpenCallQuery {
     std::chrono::nanoseconds min_age{};  // of the calls
     bool with_threads = false;

@@ -111,9 +111,9 @@ TEST_CASE("the part of memory counts what an ended process had, at once or from 
     }
     SECTION("without the table where that cannot be read for too long") {
         fixture.memory.ended(process, true);
-        fixture.memory.tidy(605s);
+        fixture.memory.tidy(605s, 600s);
         CHECK_FALSE(MemoryAccounting::is_done_with(process));
-        fixture.memory.tidy(606s);
+        fixture.memory.tidy(606s, 600s);
         CHECK(MemoryAccounting::is_done_with(process));
         CHECK(fixture.sum("cuda_memory_unfreed_at_exit_bytes_total") == 100);
         CHECK(process.ended == 606s);  // the retention begins here
