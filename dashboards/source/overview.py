@@ -127,9 +127,9 @@ def _programs():
 def _idle():
     return Row(
         "GPUs held idle",
-        table("GPU hours held idle, by owner, last 7 days", "Time in which programs held memory of a GPU, and for over a minute had "
-              "launched, copied and waited for nothing there, whatever range is shown here: the 20 programs with the most. "
-              "Where a kernel may still run, it counts only if dcgm-exporter says that the GPU does nothing.",
+        table("GPU hours held idle, by owner, last 7 days", "The 20 programs that held memory of a GPU the longest without "
+              "launching, copying or waiting there, from the second minute on; whatever range is shown here. "
+              "Time in which a kernel may still run counts only if dcgm-exporter says that the GPU does nothing.",
               [Column("cluster", "cluster"),
                Column("namespace", "namespace"),
                *program_columns(),

@@ -254,14 +254,11 @@ CopyGauges make_copy_gauges(series::FamilySet &set, bool by_stream) {
 }
 
 series::Family &make_loss_gauge(series::FamilySet &set) {
-    return set.gauge(
-        "cuda_launch_loss_factor",
-        "How many times its reported cost a running process loses while its launches are observed, "
-        "for processes that are observed intermittently. From the time between its other calls in "
-        "30 and more observed periods and the pauses beside them; bound=\"lower\" and \"upper\": "
-        "the "
-        "95% confidence interval.",
-        {{"bound", true}}, 1000);
+    return set.gauge("cuda_launch_loss_factor",
+                     "Time that a running process loses while its launches are observed, over the "
+                     "reported cost. Only of processes observed intermittently, after 30 observed "
+                     "periods. bound=\"lower\" and \"upper\": the 95% confidence interval.",
+                     {{"bound", true}}, 1000);
 }
 
 ProcessGauges make_process_gauges(series::FamilySet &set) {
