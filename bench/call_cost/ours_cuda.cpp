@@ -21,7 +21,8 @@ namespace {
 
 // As the exporter does when it has found an interpreter in the process.
 Result<> find_python_in_own(const probes::CudaPrograms &cuda, const Library &library) {
-    static const FakePython python(python_functions);
+    constexpr std::uint64_t python_3_12 = 0x030c0000;
+    static const FakePython python(python_3_12, python_functions);
     library.functions().cuda_free(nullptr);  // makes the process known
     const auto own = static_cast<std::uint32_t>(::getpid());
     cuda_live_process process{};
