@@ -62,6 +62,20 @@ std::string systemd_unit_of(Path path) {
     return {};
 }
 
+// The shortest beginning of the path that is `wanted`, of those that are not too deep.
+std::string first_directory(Path path, const auto &wanted) {
+    constexpr std::size_t deepest = 64;
+    std::string directory;
+    for (std::size_t levels = 1; levels <= std::min(path.size(), deepest); levels++) {
+        directory += '/';
+        directory += path[levels - 1];
+        if (wanted(path.first(levels))) {
+            return directory;
+        }
+    }
+    return {};
+}
+
 int completeness(const ContainerIdentity &identity) {
     return (identity.container_id.empty() ? 0 : 1) + (identity.pod_uid.empty() ? 0 : 1);
 }
@@ -88,6 +102,27 @@ CgroupOwner owner_of(Path path, const std::function<bool(std::size_t)> &not_root
     return {.container = container_in(path.first(trusted)),
             .slurm = slurm_step_of(path.first(trusted)),
             .systemd_unit = systemd_unit_of(path)};
+}
+
+OwnerDirectories owner_directories(std::string_view content) {
+    OwnerDirectories found;
+    for (const CgroupLine &line : cgroup_lines(content.substr(0, max_cgroup_file_bytes))) {
+        const std::vector<std::string_view> path = cgroup_directories(line.path);
+        if (leads_out(line.path)) {
+            continue;
+        }
+        const ContainerIdentity container = container_in(path);
+        if (found.container.empty() && !container.container_id.empty()) {
+            found.container = first_directory(
+                path, [&](Path beginning) { return container_in(beginning) == container; });
+        }
+        const SlurmStep step = slurm_step_of(path);
+        if (found.slurm_step.empty() && !step.step_id.empty()) {
+            found.slurm_step = first_directory(
+                path, [&](Path beginning) { return slurm_step_of(beginning) == step; });
+        }
+    }
+    return found;
 }
 
 CgroupOwner parse_cgroup_owner(std::string_view content, const NotRoot &not_root) {

@@ -58,4 +58,13 @@ using NotRoot = std::function<bool(std::string_view controllers,
 [[nodiscard]] CgroupOwner parse_cgroup_owner(
     std::string_view content, const NotRoot &not_root = [](auto, auto) { return false; });
 
+// The directories of a container and of a step, from /proc/<pid>/cgroup: the outermost that are
+// theirs, below where their hierarchy is mounted. Empty: there is none, or it cannot be seen from
+// here.
+struct OwnerDirectories {
+    std::string container;
+    std::string slurm_step;
+};
+[[nodiscard]] OwnerDirectories owner_directories(std::string_view content);
+
 }  // namespace gpusnoop::processes

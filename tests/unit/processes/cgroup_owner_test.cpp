@@ -105,3 +105,35 @@ TEST_CASE("cgroups of systemd's units") {
     CHECK(parse_cgroup_owner("") == CgroupOwner{});
     CHECK(parse_cgroup_owner("no colons\n::\n:\n") == CgroupOwner{});
 }
+
+TEST_CASE("the directories of a container and of a step are the outermost that are theirs") {
+    const std::string id(64, 'a');
+    const std::string other(64, 'b');
+    const auto in = [](const std::string &path) { return owner_directories("0::" + path + "\n"); };
+    const std::string scope = "/system.slice/docker-" + id + ".scope";
+    CHECK(in(scope).container == scope);
+    CHECK(in(scope + "/inner/docker-" + other + ".scope").container == scope);
+    CHECK(in(scope).slurm_step.empty());
+    const std::string step = "/system.slice/slurmstepd.scope/job_12/step_0";
+    CHECK(in(step + "/user/task_3").slurm_step == step);
+    CHECK(in(step + "/user/task_3").container.empty());
+    CHECK(in("/system.slice/slurmstepd.scope/job_12").slurm_step.empty());
+    // A cluster in a container: the pod's container.
+    const std::string pod =
+        "/docker/" + other + "/kubepods/pod0d5f0d5f-1234-1234-1234-0123456789ab/" + id;
+    CHECK(in(pod + "/x").container == pod);
+    // The first hierarchy that has it.
+    const OwnerDirectories v1 = owner_directories(
+        "3:cpu:/\n2:memory:/slurm/uid_7/job_5/step_batch/task_0\n"
+        "1:name=systemd:/docker/" +
+        id + "\n");
+    CHECK(v1.slurm_step == "/slurm/uid_7/job_5/step_batch");
+    CHECK(v1.container == "/docker/" + id);
+    CHECK(in("/user.slice/session-1.scope").container.empty());
+    CHECK(in("/../../docker/" + id).container.empty());  // it is not below what is mounted here
+    std::string deep;
+    for (int i = 0; i < 1'000; i++) {
+        deep += "/d";
+    }
+    CHECK(in(deep + "/docker/" + id).container.empty());
+}
