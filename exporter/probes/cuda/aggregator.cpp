@@ -8,6 +8,7 @@
 #include "exporter/probes/cuda/copies/batch.h"
 #include "exporter/probes/cuda/memory/gauges.h"
 #include "exporter/probes/cuda/record_time.h"
+#include "exporter/probes/cuda/totals.h"
 
 namespace gpusnoop::probes {
 
@@ -41,6 +42,7 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
                   .retention = settings_.retention},
                  callbacks_,
                  [this](Process &process) {
+                     process.lost_before = callbacks_.lost_records();
                      memory_.started(process);
                      CudaCopies::started(process);
                      CudaLaunches::started(process);
@@ -335,12 +337,30 @@ void CudaAggregator::tidy(nanoseconds now) {
     launches_.tidy(now);  // before a process leaves
     out_of_memory_.tidy(now);
     idle_.tidy(now);
+    hand_over_totals(now);
     processes_.table().forget_if([](const Process &process) {
         return process.ended && MemoryAccounting::is_done_with(process) &&
                CudaLaunches::is_done_with(process) && CudaOutOfMemory::is_done_with(process);
     });
     pending_.release_room();
     (void)processes_.table().expire(now);
+}
+
+// Of those that have ended, and whose memory is counted. Names of kernels may still come.
+void CudaAggregator::hand_over_totals(nanoseconds now) {
+    const TotalsContext context{
+        .held_by =
+            [&](const JobOwner &owner) {
+                return held_by({owner.container_id, owner.slurm_job_id, owner.slurm_step_id}, now);
+            },
+        .lost_records = callbacks_.lost_records(),
+        .started = settings_.started};
+    processes_.table().for_each([&](Process &process) {
+        if (process.ended && MemoryAccounting::is_done_with(process) &&
+            !std::exchange(process.has_handed_over, true)) {
+            callbacks_.process_done(totals_of(process, context));
+        }
+    });
 }
 
 void CudaAggregator::look_for_missed_calls() {

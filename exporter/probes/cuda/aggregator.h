@@ -192,6 +192,7 @@ private:
     }
     void leave_out_earlier_cost(Process &process, std::uint64_t cost_ns);
     void end(Process &process, std::chrono::nanoseconds at, bool is_incomplete);
+    void hand_over_totals(std::chrono::nanoseconds now);
 
     CudaSettings settings_;
     CudaCallbacks callbacks_;

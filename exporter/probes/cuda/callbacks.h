@@ -19,6 +19,7 @@
 #include "exporter/probes/frame/bpf/overhead.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"
+#include "exporter/probes/frame/reports/process_totals.h"
 
 namespace gpusnoop::probes {
 
@@ -72,6 +73,10 @@ struct CudaCallbacks {
     std::function<void(const OutOfMemory &)> out_of_memory = [](const auto &) {};
     // A process has ended, and what it had not freed is counted.
     std::function<void(const GpuProcessEnd &)> left_unfreed = [](const auto &) {};
+    // Everything that a process did is counted, and it has ended. Once.
+    std::function<void(GpuProcessTotals)> process_done = [](const auto &) {};
+    // Records that have been lost so far, of any process.
+    std::function<std::uint64_t()> lost_records = [] { return 0; };
 };
 
 }  // namespace gpusnoop::probes

@@ -8,6 +8,7 @@
 #include "bpf/cuda/functions.h"
 #include "cuda_in_flight.skel.h"
 #include "exporter/base/log.h"
+#include "exporter/ebpf/maps/counters.h"
 #include "exporter/probes/cuda/aggregator.h"
 #include "exporter/probes/cuda/attach/attacher.h"
 #include "exporter/probes/cuda/attach/functions.h"
@@ -27,6 +28,7 @@
 #include "exporter/probes/frame/calls/open_call_reader.h"
 #include "exporter/probes/frame/libraries/library_probe.h"
 #include "exporter/probes/frame/overview.h"
+#include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/system/machine.h"
 
@@ -63,7 +65,7 @@ public:
                                    .gpus = gpus_.gpus(),
                                    .sites = config_.max_call_sites,
                                    .started = now_on(CLOCK_MONOTONIC)},
-                      callbacks()) {}
+                      callbacks(shared.report_facts)) {}
 
     ~CudaProbe() override;
     CudaProbe(const CudaProbe &) = delete;
@@ -114,7 +116,7 @@ public:
     std::vector<UnreturnedCall> take_unreturned() override { return aggregator_.take_unreturned(); }
 
 private:
-    CudaCallbacks callbacks();
+    CudaCallbacks callbacks(const ReportFactsPtr &facts);
     Result<> open() override;
     // With other probes.
     Result<> share(const CudaPrograms &programs);
@@ -133,6 +135,11 @@ private:
                                               .started = process.started,
                                               .ppid = process.ppid,
                                               .calls_driver = process.calls_driver});
+    }
+
+    [[nodiscard]] std::uint64_t lost_records() const {
+        const auto account = ebpf::read_account(programs_->account_map());
+        return account ? ebpf::lost_calls(*account) : 0;
     }
 
     // Nothing for a launch that may be over.
@@ -186,7 +193,7 @@ void CudaProbe::keep_or_find_script(Process &process) const {
     }
 }
 
-CudaCallbacks CudaProbe::callbacks() {
+CudaCallbacks CudaProbe::callbacks(const ReportFactsPtr &facts) {
     return {
         .catch_up = [this] { consumer_->rings().drain_lifecycle(); },
         .launched_by =
@@ -248,7 +255,9 @@ CudaCallbacks CudaProbe::callbacks() {
         .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
         .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
         .out_of_memory = [this](const auto &event) { out_of_memory_.report(event); },
-        .left_unfreed = [this](const auto &end) { traced_->cuda().on_gpu_process_end(end); }};
+        .left_unfreed = [this](const auto &end) { traced_->cuda().on_gpu_process_end(end); },
+        .process_done = [facts](GpuProcessTotals totals) { facts->add(std::move(totals)); },
+        .lost_records = [this] { return lost_records(); }};
 }
 
 Result<> CudaProbe::open() {
@@ -341,14 +350,17 @@ std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Featu
                                            : nullptr;
 }
 
-// Even with the smallest settings, the programs enter GPU processes at their first call.
+// Even with the smallest settings, the programs enter GPU processes at their first call. If
+// somebody wants to know what the processes have used, all calls are recorded.
 std::unique_ptr<Probe> make_gpu_processes(const config::Config &config,
                                           const ebpf::Features &features, const Shared &shared) {
     config::Config least = config;
     auto cuda = least.of<CudaConfig>();
     cuda.call_stacks = false;
     cuda.python_stacks = false;
-    cuda.max_calls_per_second = 1;
+    if (!shared.report_facts->is_wanted()) {
+        cuda.max_calls_per_second = 1;
+    }
     cuda.max_overhead = 0;
     cuda.pin = Pin::never;
     cuda.pin_path.clear();

@@ -52,6 +52,8 @@ struct Process : KnownProcess {
     bool is_complete = false;
     bool calls_driver = false;  // its calls to the driver are seen
     Linkage linkage = Linkage::unknown;
+    std::uint64_t lost_before = 0;  // records, of any process, when it was first seen
+    bool has_handed_over = false;   // its totals, as it has ended
     // The label `gpu` for a device's ordinal in the process, or for an unknown device.
     std::function<std::string(std::optional<std::uint32_t>)> gpu_name = [](auto) {
         return "unknown";

@@ -20,6 +20,7 @@
 #include "exporter/probes/frame/own_counts.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/processes/traced_processes.h"
+#include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/processes/proc.h"
 #include "exporter/series/family_set.h"
@@ -38,6 +39,7 @@ struct Shared {
     CostTablesPtr costs = std::make_shared<CostTables>();
     OverheadLimitsPtr overhead = std::make_shared<OverheadLimits>(processes::cpu_time_of);
     TorchRefusalsPtr torch_refusals = std::make_shared<TorchRefusals>();
+    ReportFactsPtr report_facts = std::make_shared<ReportFacts>();
 };
 
 using MakeProbe = std::unique_ptr<Probe> (*)(const config::Config &, const ebpf::Features &,

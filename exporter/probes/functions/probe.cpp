@@ -13,6 +13,7 @@
 #include "exporter/probes/frame/calls/open_call_reader.h"
 #include "exporter/probes/frame/libraries/library_probe.h"
 #include "exporter/probes/frame/max_overhead.h"
+#include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/attacher.h"
 #include "exporter/probes/functions/consumer.h"
@@ -69,11 +70,12 @@ class FunctionsProbe final
     : public LibraryProbe<FunctionPrograms, FunctionsConsumer, FunctionsAttacher> {
 public:
     FunctionsProbe(const config::Config &config, ebpf::Features features, sinks::SinksPtr sinks,
-                   OverheadLimitsPtr overhead,
+                   OverheadLimitsPtr overhead, ReportFactsPtr report_facts,
                    std::optional<FunctionTracing> tracing = std::nullopt)
         : LibraryProbe("functions", "no library of a group in use yet"),
           setup_(setup_of(config, std::move(features), std::move(tracing))),
           reporter_(config, std::move(sinks)),
+          report_facts_(std::move(report_facts)),
           aggregator_({.budget = budget_of(config),
                        .pid_label = config.labels.pid,
                        .retention = config.series.retention,
@@ -85,6 +87,11 @@ public:
                        .boot_id = boot_id(),
                        .cost_of = [this](const auto &process) { return cost_of(process); },
                        .overhead = std::move(overhead),
+                       .on_end =
+                           [this](const ProcessKey &process, std::uint64_t slow_calls) {
+                               report_facts_->add_slow(process.tgid, slow_calls,
+                                                       now_on(CLOCK_MONOTONIC));
+                           },
                        .take_unobserved =
                            [this] {
                                return governor_ ? governor_->take_unobserved()
@@ -151,6 +158,7 @@ private:
     Setup setup_;
     FunctionIds ids_;
     CallReporter reporter_;
+    ReportFactsPtr report_facts_;
     SandboxWarnings sandboxes_{"functions"};
     FunctionsAggregator aggregator_;
     FunctionsMoment since_ = FunctionsMoment::now();
@@ -171,6 +179,7 @@ Result<> FunctionsProbe::open() {
         return tl::unexpected(consumer.error());
     }
     reporter_.start();
+    report_facts_->sources().functions = true;
     programs_ = std::move(*programs);
     if (!setup_.tracing && setup_.unreturned_after > nanoseconds(0)) {
         open_calls_ = OpenCallReader::open<func_in_flight_bpf>(programs_->threads_map());
@@ -222,7 +231,8 @@ std::vector<ApiPage> FunctionsProbe::api_pages(std::string_view name) {
 std::unique_ptr<Probe> make_functions(const config::Config &config, const ebpf::Features &features,
                                       const Shared &shared) {
     return config.of<FunctionsConfig>().enabled
-               ? std::make_unique<FunctionsProbe>(config, features, shared.sinks, shared.overhead)
+               ? std::make_unique<FunctionsProbe>(config, features, shared.sinks, shared.overhead,
+                                                  shared.report_facts)
                : nullptr;
 }
 
@@ -269,7 +279,7 @@ std::unique_ptr<Probe> make_function_tracer(config::Config config, const ebpf::F
     config.set(std::move(functions));
     const auto no_sinks = std::make_shared<const sinks::Sinks>(sinks::SinkConfigs());
     return std::make_unique<FunctionsProbe>(config, features, no_sinks, nullptr,
-                                            std::move(tracing));
+                                            std::make_shared<ReportFacts>(), std::move(tracing));
 }
 
 }  // namespace gpusnoop::probes

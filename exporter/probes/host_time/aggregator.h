@@ -88,6 +88,18 @@ public:
         });
     }
 
+    // The gaps after waits of each process that has ended, is still known and has had a launching
+    // thread: the time in which the host kept the GPU waiting.
+    void for_each_ended(
+        const std::function<void(const ProcessKey &, std::chrono::nanoseconds)> &use) const {
+        processes_.for_each([&](const Process &process) {
+            if (process.ended && process.cells.wall_ns() > 0) {
+                const std::uint64_t ns = process.gaps().after_waits().ns;
+                use(process.key, std::chrono::nanoseconds(static_cast<std::int64_t>(ns)));
+            }
+        });
+    }
+
     [[nodiscard]] const series::FamilySet &families() const { return families_; }
     [[nodiscard]] ProcessTableBase &processes() { return processes_; }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <utility>
 
 #include "exporter/base/log.h"
@@ -13,6 +14,7 @@
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/overview.h"
+#include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/host_time/aggregator.h"
 #include "exporter/probes/host_time/calls.h"
 #include "exporter/probes/host_time/gaps/long_gaps.h"
@@ -37,16 +39,20 @@ class HostTimeProbe final : public HostProbe<host_time_bpf, HostTimeAggregator> 
 public:
     HostTimeProbe(const config::Config &config, const Shared &shared)
         : HostTimeProbe(config, shared.traced,
-                        {.on_gap = [this, sinks = shared.sinks](const LongGap &gap, const auto &) {
-                            if (sinks->want(sinks::Events::launch_gaps)) {
-                                sinks->send(sinks::Events::launch_gaps, event_line(gap));
-                            }
-                            long_gaps_.add(gap);
-                        }}) {}
-    HostTimeProbe(const config::Config &config, TracedProcessesPtr traced, GapTracing tracing)
+                        {.on_gap =
+                             [this, sinks = shared.sinks](const LongGap &gap, const auto &) {
+                                 if (sinks->want(sinks::Events::launch_gaps)) {
+                                     sinks->send(sinks::Events::launch_gaps, event_line(gap));
+                                 }
+                                 long_gaps_.add(gap);
+                             }},
+                        shared.report_facts) {}
+    HostTimeProbe(const config::Config &config, TracedProcessesPtr traced, GapTracing tracing,
+                  ReportFactsPtr report_facts = std::make_shared<ReportFacts>())
         : HostProbe("host_time", config, std::move(traced)),
           read_interval_(config.of<HostConfig>().read_interval),
           tracing_(std::move(tracing)),
+          report_facts_(std::move(report_facts)),
           long_gaps_(config.of<HostTimeConfig>().keep_gaps) {}
 
     [[nodiscard]] std::vector<ApiPage> api_pages(std::string_view name) override;
@@ -87,6 +93,7 @@ private:
     LaunchingThreads threads_;
     RecentTimes recent_;
     const GapTracing tracing_;
+    const ReportFactsPtr report_facts_;
     int stacks_ = -1;  // the table of stacks; -1: there is none
     LongGapHistory long_gaps_;
     nanoseconds counts_since_{};    // 0: not up
@@ -166,6 +173,7 @@ Result<> HostTimeProbe::attach(host_time_bpf &skeleton) {
             has_threads || record.head.type == FOLLOW_ENDED || record.head.type == FOLLOW_EXECED;
     });
     counts_since_ = now;
+    report_facts_->sources().host_time = true;
     state().up(4, "following the threads that launch work on a GPU, and what others wait for");
     return {};
 }
@@ -264,6 +272,11 @@ void HostTimeProbe::tick(nanoseconds now) {
     }
     long_gaps_.forget_old(now_on(CLOCK_REALTIME));
     followed().end_gone(aggregator().processes(), now);
+    aggregator().for_each_ended([&](const ProcessKey &process, nanoseconds waited) {
+        const nanoseconds since(static_cast<std::int64_t>(process.since_ns));
+        report_facts_->add_waited(process, {.time = waited, .is_complete = since >= counts_since_},
+                                  now);
+    });
     reader_->forget(aggregator().processes().tidy(now));
 }
 

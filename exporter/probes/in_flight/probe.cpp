@@ -18,6 +18,7 @@
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/calls/in_flight_settings.h"
 #include "exporter/probes/frame/overview.h"
+#include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/in_flight/api.h"
 #include "exporter/probes/in_flight/calls.h"
 #include "exporter/probes/in_flight/families.h"
@@ -46,8 +47,10 @@ bool is_same(const UnreturnedCall &one, const UnreturnedCall &other) {
 
 class InFlightProbe final : public Probe {
 public:
-    explicit InFlightProbe(const config::Config &config)
-        : min_age_(config.of<InFlightConfig>().min_age), budget_(budget_of(config)) {}
+    InFlightProbe(const config::Config &config, const Shared &shared)
+        : min_age_(config.of<InFlightConfig>().min_age),
+          budget_(budget_of(config)),
+          report_facts_(shared.report_facts) {}
 
     void meet(std::span<const std::unique_ptr<Probe>> all) override;
     Result<> start() override;
@@ -69,6 +72,7 @@ private:
 
     std::chrono::milliseconds min_age_;
     series::Budget budget_;
+    ReportFactsPtr report_facts_;
     AttachState state_{"in_flight"};
     std::vector<Probe *> all_;      // that follow calls
     std::vector<Probe *> sources_;  // whose calls can be listed
@@ -118,6 +122,7 @@ Result<> InFlightProbe::start() {
         log::warn("cannot show where threads hang",
                   {{"probe", "in_flight"}, {"reason", stacks.error().message}});
     }
+    report_facts_->sources().in_flight = true;
     state_.up(iterators * sources_.size(), "reading the threads of " + *names);
     return {};
 }
@@ -163,6 +168,7 @@ void InFlightProbe::note(UnreturnedCall call, nanoseconds now) {
             return;
         }
     }
+    report_facts_->add_hanging(call.pid, now);
     if (log_limit_.allow(now)) {
         log::info("a thread ended inside a call that had not returned",
                   {{"probe", "in_flight"},

@@ -34,10 +34,15 @@ struct CudaCopies::State final : PartState {
     tsl::robin_map<std::uint64_t, Slots> slots;         // device, kind, mode
     tsl::robin_map<std::uint64_t, SetSlots> set_slots;  // device, mode
     AsyncCopies under_way;
+    BytesByKind copied{};
 };
 
 void CudaCopies::started(Process &process) {
     add_state<State>(process);
+}
+
+const CudaCopies::BytesByKind &CudaCopies::copied(const Process &process) {
+    return state_of<State>(process).copied;
 }
 
 bool CudaCopies::on_copy(Process &process, const cuda_copy_record &record) {
@@ -123,6 +128,7 @@ void CudaCopies::count(Process &process, const cuda_copy_record &record, std::si
     const std::uint64_t duration_ns = record.head.duration_ns;
     families_.copies.add(slots.total, 1);
     families_.bytes.add(slots.bytes, record.bytes);
+    state_of<State>(process).copied.at(kind) += record.bytes;
     families_.seconds.add(*slots.seconds, duration_ns);
     families_.size.observe(*slots.size, record.bytes);
     if (slots.duration) {
@@ -142,6 +148,7 @@ void CudaCopies::add_by_graph(Process &process, std::int32_t device, std::size_t
     const Slots &slots = slots_of(process, device, kind, Mode::graph);
     families_.copies.add(slots.total, copies);
     families_.bytes.add(slots.bytes, bytes);
+    state_of<State>(process).copied.at(kind) += bytes;
 }
 
 CudaCopies::SetSlots &CudaCopies::set_slots_of(Process &process, std::int32_t device, Mode mode) {

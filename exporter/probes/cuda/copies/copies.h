@@ -40,6 +40,10 @@ public:
                            std::uint64_t bytes);
     void on_wait(Process &process, const cuda_wait_record &record);
 
+    // By copy_kind_names: all bytes that the process copied so far.
+    using BytesByKind = std::array<std::uint64_t, copy_kind_names.size()>;
+    [[nodiscard]] static const BytesByKind &copied(const Process &process);
+
     // Adds the asynchronous copies under way, of all running processes; by stream if asked for.
     static void add_gauges(series::FamilySet &gauges, const CudaProcessTable &processes,
                            bool by_stream);

@@ -38,6 +38,7 @@ struct CudaGraphs::State final : PartState {
     KnownGraphs known;
     std::array<std::optional<series::Slot>, operation_names.size()> captured;
     tsl::robin_map<std::uint64_t, series::Slot> launches;  // device, is it known?
+    bool has_unknown = false;                              // among those launched
 };
 
 void CudaGraphs::started(Process &process) {
@@ -81,7 +82,12 @@ const GraphContent *CudaGraphs::on_launch(Process &process, const cuda_graph_rec
             state.launches.try_emplace(key, families_.launches.slot(process.owner, values)).first;
     }
     families_.launches.add(found->second, 1);
+    state.has_unknown = state.has_unknown || content == nullptr;
     return content;
+}
+
+bool CudaGraphs::has_launched_unknown(const Process &process) {
+    return state_of<State>(process).has_unknown;
 }
 
 }  // namespace gpusnoop::probes

@@ -25,6 +25,8 @@ public:
                           std::size_t copy_kind);
     // Counts the launch. Returns what it runs, until the next record; null: not known.
     const GraphContent *on_launch(Process &process, const cuda_graph_record &record);
+    // The process has launched a graph of which it is not known what it runs.
+    [[nodiscard]] static bool has_launched_unknown(const Process &process);
 
 private:
     struct State;

@@ -93,6 +93,15 @@ std::uint64_t CudaLaunches::launched(const Process &process) {
     return state.launched + state.unseen.launches;
 }
 
+CudaLaunches::Counted CudaLaunches::counted(const Process &process) {
+    const State &state = state_of<State>(process);
+    Counted counted{.launches = state.launched, .devices = {}};
+    for (const auto &[shape, count] : state.counts) {
+        counted.devices.insert(shape.device);
+    }
+    return counted;
+}
+
 void CudaLaunches::tidy(nanoseconds now) {
     now_ = now;
     count_named();

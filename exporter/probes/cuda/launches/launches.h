@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -56,6 +57,12 @@ public:
 
     // All launches of the process so far, those that were not counted too.
     [[nodiscard]] static std::uint64_t launched(const Process &process);
+    // The launches of them that were counted, and the devices that these ran on.
+    struct Counted {
+        std::uint64_t launches = 0;
+        std::set<std::int32_t> devices;
+    };
+    [[nodiscard]] static Counted counted(const Process &process);
 
 private:
     struct Count;

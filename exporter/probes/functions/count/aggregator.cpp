@@ -270,7 +270,16 @@ void FunctionsAggregator::tidy(nanoseconds now) {
         const bool is_over = process.ended && *process.ended <= now;
         if (is_over) {
             keep_exemplars(process);
-            keep_totals(process, ended_);
+            Totals totals;
+            keep_totals(process, totals);
+            std::uint64_t slow_calls = 0;
+            for (const auto &[shown_as, count] : totals) {
+                slow_calls += count.totals.slow_calls;
+                keep(count, ended_);
+            }
+            if (slow_calls > 0) {
+                settings_.on_end(process.key, slow_calls);
+            }
             for (const auto &[handle, member] : process.communicators.members()) {
                 retained_.communicators.insert_or_assign(member.hash, now);
             }

@@ -45,6 +45,9 @@ struct FunctionsSettings {
     std::string boot_id{};  // of this node
     CostOf cost_of = [](const auto &) { return 0; };
     OverheadLimitsPtr overhead{};
+    // A process has ended that had made slow calls.
+    std::function<void(const ProcessKey &, std::uint64_t slow_calls)> on_end = [](const auto &,
+                                                                                  std::uint64_t) {};
     // Pauses since the last time.
     std::function<std::vector<UnobservedFunction>()> take_unobserved = [] {
         return std::vector<UnobservedFunction>();

@@ -30,6 +30,8 @@ struct Fixture {
     std::vector<LiveEntry> forgotten;  // of the kernel's table
     std::vector<LiveEntry> unmapped;
     std::vector<GpuProcessEnd> ends;
+    std::vector<GpuProcessTotals> totals;
+    std::uint64_t lost_records = 0;
     std::vector<OutOfMemory> out_of_memory;
     // What the table had instead, when next asked to forget.
     std::vector<LiveEntry> briefly_missing;
@@ -84,7 +86,9 @@ struct Fixture {
                     unmapped.insert(unmapped.end(), mappings.begin(), mappings.end());
                 },
             .out_of_memory = [this](const OutOfMemory &event) { out_of_memory.push_back(event); },
-            .left_unfreed = [this](const GpuProcessEnd &end) { ends.push_back(end); }};
+            .left_unfreed = [this](const GpuProcessEnd &end) { ends.push_back(end); },
+            .process_done = [this](const GpuProcessTotals &of) { totals.push_back(of); },
+            .lost_records = [this] { return lost_records; }};
     }
 
     template <typename T>

@@ -290,6 +290,32 @@ TEST_CASE("gaps and running time are counted by the GPU of the device, once it i
           30);
 }
 
+TEST_CASE("how long the GPU waited for the host is handed over of launching processes that ended") {
+    Bench fixture;
+    auto one = thread(1, 1000);
+    one.of_device.gap_ns[HOST_DRAIN_none] = 1;
+    one.of_device.gap_ns[HOST_DRAIN_stream] = 20;
+    auto other = one;
+    other.device = 1;
+    other.of_device.gap_ns[HOST_DRAIN_device] = 300;
+    auto now = reading({one, other});
+    host_waits_record worker{};
+    worker.waiter = {.since_ns = 1, .tgid = 8, .role = FOLLOWED_WORKER, .root = 7, .reserved = 0};
+    now.waits = {worker};
+    fixture.aggregator.on_reading(now);
+    std::map<std::uint32_t, std::int64_t> waited;
+    const auto collect = [&] {
+        fixture.aggregator.for_each_ended(
+            [&](const ProcessKey &process, auto time) { waited[process.tgid] = time.count(); });
+    };
+    collect();
+    CHECK(waited.empty());
+    fixture.aggregator.processes().end({7, 1}, seconds(5));
+    fixture.aggregator.processes().end({8, 1}, seconds(5));
+    collect();
+    CHECK(waited == std::map<std::uint32_t, std::int64_t>{{7, 340}});
+}
+
 TEST_CASE("waits of all threads are counted by role, and files by file system") {
     Bench fixture;
     host_waits_record worker{};
