@@ -14,7 +14,6 @@
 #include "exporter/base/unsupported.h"
 #include "exporter/ebpf/handover.h"
 #include "exporter/ebpf/kernel_types.h"
-#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/libraries/start_discovery.h"
 #include "exporter/probes/frame/privileges.h"
 #include "exporter/probes/frame/processes/target_settings.h"
@@ -166,15 +165,11 @@ Result<> App::prepare() {
 }
 
 Result<> App::start_sinks() {
-    const auto &settings = config_.of<sinks::SinkConfigs>();
-    sinks_ = std::make_shared<sinks::Sinks>(settings);
+    sinks_ = std::make_shared<sinks::Sinks>(config_.of<sinks::SinkConfigs>());
     if (auto started = sinks_->start(); !started) {
         return started;
     }
-    if (sinks::want(settings, sinks::Events::launch_gaps) &&
-        !config_.of<probes::HostTimeConfig>().enabled) {
-        log::warn("no launch gaps are sent to sinks: they need host.time.enabled");
-    }
+    probes::warn_of_missing_events(config_);
     return {};
 }
 

@@ -81,7 +81,8 @@ constexpr std::pair<std::string_view, Events> events_names[] = {
     {"slow", Events::slow},
     {"all", Events::all},
     {"launch_gaps", Events::launch_gaps},
-    {"out_of_memory", Events::out_of_memory}};
+    {"out_of_memory", Events::out_of_memory},
+    {"job_reports", Events::job_reports}};
 
 // One word, or a list of them.
 void read_events(Section &section, std::set<Events> &events) {
@@ -95,8 +96,10 @@ void read_events(Section &section, std::set<Events> &events) {
     }
     std::vector<Value> items = {*value};
     if (value->node().IsSequence()) {
-        auto list = value->list("slow, all, launch_gaps or out_of_memory, or a list of them",
-                                "kinds of events", 1, std::size(events_names));
+        auto list = value->list(
+            "slow, all, launch_gaps, out_of_memory or job_reports, or a list "
+            "of them",
+            "kinds of events", 1, std::size(events_names));
         if (!list) {
             return;
         }

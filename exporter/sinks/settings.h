@@ -17,6 +17,7 @@ enum class Events : std::uint8_t {
     all,            // each call of a traced function
     launch_gaps,    // launch gaps that are explained
     out_of_memory,  // programs that were refused GPU memory
+    job_reports,    // what GPU processes, containers and Slurm steps used until they ended
 };
 
 struct SinkConfig {

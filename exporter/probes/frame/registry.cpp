@@ -6,8 +6,10 @@
 #include <system_error>
 #include <thread>
 
+#include "exporter/base/log.h"
 #include "exporter/config/reader.h"
 #include "exporter/probes/cuda/probe.h"
+#include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/fence/probe.h"
 #include "exporter/probes/frame/histogram_settings.h"
 #include "exporter/probes/frame/host_settings.h"
@@ -17,6 +19,7 @@
 #include "exporter/probes/host_irq/probe.h"
 #include "exporter/probes/host_kvm/probe.h"
 #include "exporter/probes/host_life/probe.h"
+#include "exporter/probes/host_life/settings.h"
 #include "exporter/probes/host_memory/probe.h"
 #include "exporter/probes/host_net/probe.h"
 #include "exporter/probes/host_pressure/probe.h"
@@ -178,6 +181,18 @@ std::vector<config::ReadBlock> setting_blocks() {
         read_histograms(file, all_histograms(), config);
     });
     return blocks;
+}
+
+void warn_of_missing_events(const config::Config &config) {
+    const auto &configured = config.of<sinks::SinkConfigs>();
+    if (sinks::want(configured, sinks::Events::launch_gaps) &&
+        !config.of<HostTimeConfig>().enabled) {
+        log::warn("no launch gaps are sent to sinks: they need host.time.enabled");
+    }
+    if (sinks::want(configured, sinks::Events::job_reports) &&
+        !(config.of<HostLifeConfig>().enabled && config.of<CudaConfig>().enabled)) {
+        log::warn("no job reports are sent to sinks: they need cuda.enabled and host.life.enabled");
+    }
 }
 
 std::chrono::milliseconds drain_interval(const config::Config &config) {

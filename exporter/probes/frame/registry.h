@@ -44,6 +44,9 @@ void end_probes(std::vector<std::unique_ptr<Probe>> probes);
 // profile, sinks and histograms.
 [[nodiscard]] std::vector<config::ReadBlock> setting_blocks();
 
+// Logs which events sinks want that the probes which are switched on do not find.
+void warn_of_missing_events(const config::Config &config);
+
 // The shortest drain interval that any probe's settings have.
 [[nodiscard]] std::chrono::milliseconds drain_interval(const config::Config &config);
 

@@ -15,6 +15,7 @@
 #include "bpf/host_life.h"
 #include "exporter/probes/frame/counting_aggregator.h"
 #include "exporter/probes/host_life/exits.h"
+#include "exporter/probes/host_life/reports/report.h"
 
 namespace gpusnoop::probes {
 
@@ -34,6 +35,7 @@ struct OnLife {
     std::function<void(const life_exit_record &, const ProcessIdentity &)> exit;
     std::function<void(const life_last_call_record &)> late_call;  // as add_late_call()
     std::function<void(const life_signal_record &, const ProcessIdentity &)> signal;
+    std::function<void(const JobReport &)> report;
 };
 
 class HostLifeAggregator : public CountingAggregator<make_host_life_families, HostLifeProcess> {

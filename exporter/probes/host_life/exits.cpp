@@ -29,6 +29,7 @@ constexpr std::uint32_t code_bits = 0xff;
 // What the page is made of.
 struct ExitsState {
     std::vector<ProcessExit> all;
+    std::vector<JobReport> reports;
     CudaFunctionName function_name;
 };
 
@@ -107,7 +108,18 @@ ApiResponse write_exits(const ExitsState &state, const ListQuery &query) {
             list.add([&] { return to_json(exit, state.function_name); });
         }
     }
-    const std::size_t left_out = list.end();
+    std::size_t left_out = list.end();
+    text += ',';
+    JsonList reports(text, "reports", query.limit());
+    for (const JobReport &report : state.reports) {
+        const bool has_cause = std::ranges::any_of(
+            report.causes, [&](const auto &cause) { return query.wants("cause", cause.first); });
+        if ((has_cause || (report.causes.empty() && query.wants("cause", ""))) &&
+            query.wants_process(report.pid, report.names)) {
+            reports.add([&] { return to_json(report); });
+        }
+    }
+    left_out += reports.end();
     return end_page(std::move(text), left_out);
 }
 
@@ -251,9 +263,10 @@ EndsOverview ExitHistory::overview() const {
     return overview;
 }
 
-ApiPage exits_page(std::vector<ProcessExit> all, CudaFunctionName function_name) {
+ApiPage exits_page(std::vector<ProcessExit> all, std::vector<JobReport> reports,
+                   CudaFunctionName function_name) {
     return list_page(exits_page_name, process_parameters({{"cause"}}),
-                     ExitsState{std::move(all), function_name}, write_exits);
+                     ExitsState{std::move(all), std::move(reports), function_name}, write_exits);
 }
 
 }  // namespace gpusnoop::probes

@@ -15,6 +15,7 @@
 #include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"
+#include "exporter/probes/host_life/reports/report.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {
@@ -83,6 +84,7 @@ private:
 
 // "exits": docs/api.md describes the parameters and the members.
 inline constexpr std::string_view exits_page_name = "exits";
-[[nodiscard]] ApiPage exits_page(std::vector<ProcessExit> all, CudaFunctionName function_name);
+[[nodiscard]] ApiPage exits_page(std::vector<ProcessExit> all, std::vector<JobReport> reports,
+                                 CudaFunctionName function_name);
 
 }  // namespace gpusnoop::probes

@@ -3,15 +3,26 @@
 #include <bpf/bpf.h>
 
 #include <array>
+#include <cstddef>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <set>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/maps/hash_map.h"
+#include "exporter/ebpf/maps/record.h"
 #include "exporter/probes/frame/host_probe.h"
+#include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/host_life/reports/history.h"
+#include "exporter/probes/host_life/reports/maker.h"
 #include "exporter/probes/host_life/settings.h"
 #include "exporter/probes/host_life/trace.h"
+#include "exporter/processes/proc.h"
 #include "exporter/system/machine.h"
 #include "host_life.skel.h"
 
@@ -21,17 +32,41 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+JobOwners::Moment moment() {
+    return {.monotonic = now_on(CLOCK_MONOTONIC), .realtime = now_on(CLOCK_REALTIME)};
+}
+
+// Nothing: the record is another one.
+std::optional<life_exit_record> exit_in(std::span<const std::byte> bytes) {
+    const auto exit = ebpf::decode<life_exit_record>(bytes);
+    return exit && exit->head.type == LIFE_EXIT ? std::optional(*exit) : std::nullopt;
+}
+
 class HostLifeProbe final : public HostProbe<host_life_bpf, HostLifeAggregator> {
 public:
+    HostLifeProbe(const config::Config &config, const Shared &shared)
+        : HostLifeProbe(config, shared.traced, {}, shared.report_facts) {
+        on_report_ = [this, reporter = std::make_shared<JobReporter>(shared.sinks)](
+                         const JobReport &report) {
+            reporter->report(report);
+            report_history_.add(report);
+        };
+    }
     // `trace`: instead of counts.
-    HostLifeProbe(const config::Config &config, TracedProcessesPtr traced, OnLife trace = {})
-        : HostProbe("host_life", config, std::move(traced)), trace_(std::move(trace)) {
+    HostLifeProbe(const config::Config &config, TracedProcessesPtr traced, OnLife trace,
+                  ReportFactsPtr report_facts)
+        : HostProbe("host_life", config, std::move(traced)),
+          trace_(std::move(trace)),
+          on_report_(trace_.report),
+          report_facts_(std::move(report_facts)),
+          cgroup_path_(config.of<HostConfig>().cgroup_path),
+          report_history_(config.of<HostLifeConfig>().keep) {
         aggregator().keep(config.of<HostLifeConfig>().keep);
     }
 
     [[nodiscard]] std::vector<ApiPage> api_pages(std::string_view name) override {
         return name == exits_page_name && is_up_
-                   ? std::vector{exits_page(aggregator().history().list(),
+                   ? std::vector{exits_page(aggregator().history().list(), report_history_.list(),
                                             traced().cuda().function_name)}
                    : std::vector<ApiPage>{};
     }
@@ -56,8 +91,25 @@ private:
                      followed().drain();  // who the process is
                      const nanoseconds to_realtime =
                          now_on(CLOCK_REALTIME) - now_on(CLOCK_MONOTONIC);
+                     if (const auto exit = exit_in(bytes); exit && reports_) {
+                         reports_->on_exit(*exit);
+                     }
                      return aggregator().on_record(bytes, to_realtime, trace_);
                  }}};
+    }
+    void make_reports();
+    // Processes that were not seen to start, or were not GPU processes then.
+    void rescan() override {
+        if (reports_) {
+            for (const auto &running : followed().running()) {
+                if ((running.reasons & FOLLOWED_CUDA) != 0) {
+                    ProcessIdentity process;
+                    process.key = running.key;
+                    (void)followed().identify(process);
+                    reports_->on_process(process, moment());
+                }
+            }
+        }
     }
 
     Result<> attach(host_life_bpf &skeleton) override;
@@ -74,6 +126,9 @@ private:
     // For processes that ended before the reading, it has their last signals.
     void tick(nanoseconds now) override {
         const auto signals = read_signals();
+        if (reports_) {
+            reports_->make(moment());
+        }
         aggregator().history().forget_unused(now - host_grace);
         followed().end_gone(aggregator().processes(), now);
         const auto gone = aggregator().processes().tidy(now);
@@ -88,6 +143,11 @@ private:
     HostLifeAggregator::Signals read_signals();
 
     OnLife trace_;
+    std::function<void(const JobReport &)> on_report_;  // empty: nobody wants reports
+    ReportFactsPtr report_facts_;
+    std::string cgroup_path_;
+    std::optional<ReportMaker> reports_;  // while the probe is up
+    JobReportHistory report_history_;
     bool is_up_ = false;
 };
 
@@ -104,11 +164,35 @@ Result<> HostLifeProbe::attach(host_life_bpf &skeleton) {
             aggregator().history().add(end);
         };
     }
+    if (on_report_) {
+        make_reports();
+    }
     is_up_ = true;
     state().up(programs.size(), "following " + traced().describe_followed());
     log::info("following starts, ends and signals",
               {{"probe", "host_life"}, {"of", traced().describe_followed()}});
     return {};
+}
+
+// Of a trace, only what `cuda` knows: nobody else is there to wait for.
+void HostLifeProbe::make_reports() {
+    reports_.emplace(
+        report_facts_,
+        ReportMaker::Settings{
+            .delay = is_trace() ? nanoseconds::zero() : ReportMaker::default_delay,
+            .node = {.cgroup_path = cgroup_path_,
+                     .cgroups_of = processes::cgroups_of,
+                     .knows = [this](const ProcessKey &key) { return followed().knows(key); }},
+            .started = moment(),
+            .on_report = on_report_});
+    followed().on_record([this](const follow_record &record, const ProcessIdentity &process) {
+        if (record.head.type == FOLLOW_EXECED) {
+            reports_->on_exec(record);
+        } else if (record.head.type != FOLLOW_ENDED && (record.reasons & FOLLOWED_CUDA) != 0) {
+            reports_->on_process(process, moment());
+        }
+    });
+    rescan();
 }
 
 HostLifeAggregator::Signals HostLifeProbe::read_signals() {
@@ -156,8 +240,10 @@ constinit const ProbeKind host_life_kind = {
 };
 
 std::unique_ptr<Probe> make_life_tracer(const config::Config &config,
-                                        const TracedProcessesPtr &traced, OnLife trace) {
-    return std::make_unique<HostLifeProbe>(config, traced, std::move(trace));
+                                        const TracedProcessesPtr &traced, OnLife trace,
+                                        ReportFactsPtr report_facts) {
+    return std::make_unique<HostLifeProbe>(config, traced, std::move(trace),
+                                           std::move(report_facts));
 }
 
 }  // namespace gpusnoop::probes

@@ -1,16 +1,22 @@
 #include "exporter/probes/host_life/trace.h"
 
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <optional>
+#include <ratio>
 #include <string>
 #include <utility>
 
 #include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/frame/trace/host_tracer.h"
 #include "exporter/probes/host_life/exits.h"
 #include "exporter/probes/host_life/probe.h"
+#include "exporter/probes/host_life/reports/report.h"
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::trace {
@@ -22,23 +28,35 @@ using std::chrono::steady_clock;
 // Threads that are killed at once pass their end in any order, and the one with the last CUDA call
 // can be later than the one that ends the process. A line waits so long for it.
 constexpr std::chrono::milliseconds late_calls_for{200};
+// What a GPU process has used is known a second or so after its end.
+constexpr std::chrono::milliseconds reports_for{3'000};
 
 class ExitTracer final : public HostTracer {
 public:
-    explicit ExitTracer(const Setup &setup) : HostTracer(setup) {}
+    explicit ExitTracer(const Setup &setup) : HostTracer(setup) { report_facts_->want(); }
 
     void drain(std::chrono::nanoseconds to_realtime) override {
         HostTracer::drain(to_realtime);
-        write_until(steady_clock::now() - late_calls_for);
+        const auto now = steady_clock::now();
+        while (!ends_.empty() && is_whole(ends_.front(), now)) {
+            write_first();
+        }
     }
-    void finish() override { write_until(steady_clock::time_point::max()); }
+    void finish() override {
+        while (!ends_.empty()) {
+            write_first();
+        }
+    }
 
 private:
     struct End {
         steady_clock::time_point came;
         life_exit_record record;
         probes::ProcessIdentity process;
+        std::string report;  // empty: not known
     };
+
+    [[nodiscard]] probes::ReportFactsPtr report_facts() const override { return report_facts_; }
 
     std::unique_ptr<probes::Probe> make_probe_of(
         const probes::TracedProcessesPtr &traced) override {
@@ -47,7 +65,7 @@ private:
             setup().config, traced,
             {.exit =
                  [this](const auto &record, const auto &process) {
-                     ends_.push_back({steady_clock::now(), record, process});
+                     ends_.push_back({steady_clock::now(), record, process, {}});
                  },
              .late_call =
                  [this](const auto &late) {
@@ -55,16 +73,38 @@ private:
                          (void)probes::add_late_call(end.record, late);
                      }
                  },
-             .signal = {}});
+             .signal = {},
+             .report = [this](const auto &report) { on_report(report); }},
+            report_facts_);
     }
 
-    void write_until(steady_clock::time_point came) {
-        for (; !ends_.empty() && ends_.front().came <= came; ends_.pop_front()) {
-            const End &end = ends_.front();
-            write(event_of(end.record, end.process, clock_offset_ns(), function_name_));
+    [[nodiscard]] bool is_whole(const End &end, steady_clock::time_point now) const {
+        const bool has_report = function_name_ != nullptr &&
+                                (end.record.reasons & FOLLOWED_CUDA) != 0 && end.report.empty();
+        return now - end.came >= (has_report ? reports_for : late_calls_for);
+    }
+
+    // A process with that id may have ended before, as another program.
+    void on_report(const probes::JobReport &report) {
+        for (End &end : ends_) {
+            const std::int64_t apart_ns =
+                report.ended.count() - began_ns(end.record.head.at_ns, 0, clock_offset_ns());
+            if (report.pid == end.record.head.tgid && end.report.empty() &&
+                !report.causes.contains(std::string(probes::cause_exec)) &&
+                std::abs(apart_ns) < std::nano::den) {
+                end.report = probes::sentence_of(report);
+                return;
+            }
         }
     }
 
+    void write_first() {
+        const End &end = ends_.front();
+        write(event_of(end.record, end.process, clock_offset_ns(), function_name_, end.report));
+        ends_.pop_front();
+    }
+
+    const probes::ReportFactsPtr report_facts_ = std::make_shared<probes::ReportFacts>();
     probes::CudaFunctionName function_name_ = nullptr;
     std::deque<End> ends_;  // the newest last
 };
@@ -76,12 +116,16 @@ public:
 private:
     std::unique_ptr<probes::Probe> make_probe_of(
         const probes::TracedProcessesPtr &traced) override {
-        return probes::make_life_tracer(setup().config, traced,
-                                        {.exit = {},
-                                         .late_call = {},
-                                         .signal = [this](const auto &record, const auto &process) {
-                                             write(event_of(record, process, clock_offset_ns()));
-                                         }});
+        return probes::make_life_tracer(
+            setup().config, traced,
+            {.exit = {},
+             .late_call = {},
+             .signal =
+                 [this](const auto &record, const auto &process) {
+                     write(event_of(record, process, clock_offset_ns()));
+                 },
+             .report = {}},
+            std::make_shared<probes::ReportFacts>());
     }
 };
 
@@ -119,7 +163,8 @@ void add_last_call(Event &event, const std::optional<probes::LastCall> &call) {
 }  // namespace
 
 Event event_of(const life_exit_record &record, const probes::ProcessIdentity &process,
-               std::int64_t clock_offset_ns, probes::CudaFunctionName function_name) {
+               std::int64_t clock_offset_ns, probes::CudaFunctionName function_name,
+               const std::string &report) {
     Event event;
     event.time_ns = began_ns(record.head.at_ns, 0, clock_offset_ns);
     event.pid = record.head.tgid;
@@ -133,6 +178,7 @@ Event event_of(const life_exit_record &record, const probes::ProcessIdentity &pr
     add_origin(event, record.has_origin != 0 ? &record.origin : nullptr);
     event.details.emplace_back("lifetime_ns", std::uint64_t{record.lifetime_ns});
     add_last_call(event, probes::last_call_of(record, function_name));
+    event.details.emplace_back("report", text_or_null(report));
     return event;
 }
 

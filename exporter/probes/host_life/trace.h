@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "bpf/host_life.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"
@@ -16,7 +17,8 @@ extern const Kind signal_trace;
 // `clock_offset_ns` as in began_ns().
 [[nodiscard]] Event event_of(const life_exit_record &record, const probes::ProcessIdentity &process,
                              std::int64_t clock_offset_ns,
-                             probes::CudaFunctionName function_name = nullptr);
+                             probes::CudaFunctionName function_name = nullptr,
+                             const std::string &report = {});
 [[nodiscard]] Event event_of(const life_signal_record &record,
                              const probes::ProcessIdentity &process, std::int64_t clock_offset_ns);
 

@@ -94,16 +94,16 @@ TEST_CASE("each wrong value of sinks and slow calls has a place and a sentence")
         {"sinks: [{type: file, path: /a, entries: true}]",
          "c.yaml:1:41: sinks[0].entries: has no effect: only a sink with \"events: all\" has them"},
         {"sinks: [{type: file, path: /a, events: some}]",
-         "c.yaml:1:40: sinks[0].events: expected slow, all, launch_gaps or out_of_memory, got "
-         "\"some\""},
+         "c.yaml:1:40: sinks[0].events: expected slow, all, launch_gaps, out_of_memory or "
+         "job_reports, got \"some\""},
         {"sinks: [{type: file, path: /a, events: [slow, some]}]",
-         "c.yaml:1:47: sinks[0].events[1]: expected slow, all, launch_gaps or out_of_memory, got "
-         "\"some\""},
+         "c.yaml:1:47: sinks[0].events[1]: expected slow, all, launch_gaps, out_of_memory or "
+         "job_reports, got \"some\""},
         {"sinks: [{type: file, path: /a, events: []}]",
-         "c.yaml:1:40: sinks[0].events: must name 1 to 4 kinds of events, names 0"},
+         "c.yaml:1:40: sinks[0].events: must name 1 to 5 kinds of events, names 0"},
         {"sinks: [{type: file, path: /a, events: {}}]",
-         "c.yaml:1:40: sinks[0].events: expected slow, all, launch_gaps or out_of_memory, got a "
-         "mapping"},
+         "c.yaml:1:40: sinks[0].events: expected slow, all, launch_gaps, out_of_memory or "
+         "job_reports, got a mapping"},
         {"sinks: [{type: file, path: /a, name: ''}]",
          "c.yaml:1:38: sinks[0].name: must be 1 to 128 bytes of text without control characters"},
         {"sinks: [{type: file, path: /a, event: all}]",

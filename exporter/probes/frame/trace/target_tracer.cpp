@@ -28,10 +28,15 @@ probes::TargetsConfig targets_of(const Options &options, const probes::TargetsCo
 // Null if no probe knows GPU processes.
 std::unique_ptr<probes::Probe> make_gpu_processes(const config::Config &config,
                                                   const ebpf::Features &features,
-                                                  const probes::TracedProcessesPtr &traced) {
+                                                  const probes::TracedProcessesPtr &traced,
+                                                  const probes::ReportFactsPtr &report_facts) {
+    probes::Shared shared{.traced = traced, .sinks = nullptr};
+    if (report_facts) {
+        shared.report_facts = report_facts;
+    }
     for (const probes::ProbeKind *const kind : probes::all_probes()) {
         if (kind->make_gpu_processes != nullptr) {
-            return kind->make_gpu_processes(config, features, {.traced = traced, .sinks = nullptr});
+            return kind->make_gpu_processes(config, features, shared);
         }
     }
     return nullptr;
@@ -48,7 +53,7 @@ Result<std::unique_ptr<probes::Probe>> TargetTracer::make_probe() {
     const auto traced = std::make_shared<probes::TracedProcesses>(
         chosen, config.discovery.rescan_interval, following());
     if (chosen.gpu_processes && !chosen.all_processes) {
-        gpu_processes_ = make_gpu_processes(config, setup().features, traced);
+        gpu_processes_ = make_gpu_processes(config, setup().features, traced, report_facts());
     }
     if (!gpu_processes_ && !chosen.all_processes && chosen.pids.empty() && chosen.parents.empty() &&
         chosen.comms.empty() && chosen.containers.empty()) {

@@ -5,6 +5,7 @@
 
 #include "exporter/discovery/discovery.h"
 #include "exporter/probes/frame/processes/traced_processes.h"
+#include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/frame/trace/event_tracer.h"
 
 namespace gpusnoop::trace {
@@ -24,6 +25,8 @@ protected:
     [[nodiscard]] virtual bool adds_gpu_processes() const { return false; }
     // Whether all events are of GPU processes, and only what `cuda` sees of them makes events.
     [[nodiscard]] virtual bool needs_cuda() const { return false; }
+    // Where `cuda` hands over what it has counted of processes that end; null: nobody wants it.
+    [[nodiscard]] virtual probes::ReportFactsPtr report_facts() const { return nullptr; }
     // The settings of the probe, and of the one that knows GPU processes.
     [[nodiscard]] virtual config::Config settings() const { return setup().config; }
 

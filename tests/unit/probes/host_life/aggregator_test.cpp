@@ -156,7 +156,7 @@ TEST_CASE("the last ends are kept, the newest first, with their senders") {
     for (const auto &record : {exit_of(0), exit_of(SIGSEGV), killed}) {
         CHECK(fixture.aggregator.on_record(host_life_bytes_of(record), nanoseconds(1'000)));
     }
-    const ApiPage document = exits_page(fixture.aggregator.history().list(), name_of);
+    const ApiPage document = exits_page(fixture.aggregator.history().list(), {}, name_of);
     const auto all = document.write({});
     REQUIRE(all);
     CHECK(all->text.find(R"({"exits":[{"time":"1970-01-01T00:00:00.000003000Z","pid":7,)") == 0);
@@ -173,7 +173,7 @@ TEST_CASE("the last ends are kept, the newest first, with their senders") {
     CHECK(document.write({{"cause", "SIGSEGV"}})->text.find("SIGTERM") == std::string::npos);
     CHECK(document.write({{"pid", "7"}})->text.find("SIGTERM") != std::string::npos);
     CHECK(document.write({{"pid", "1"}})->text ==
-          "{\"exits\":[],\"left_out\":0,\"truncated\":false}\n");
+          "{\"exits\":[],\"reports\":[],\"left_out\":0,\"truncated\":false}\n");
     CHECK_FALSE(document.write({{"tid", "1"}}));
     CHECK_FALSE(document.write({{"limit", "x"}}));
 }
@@ -226,7 +226,7 @@ TEST_CASE("what a process held is joined with its end, whichever comes first") {
         CHECK_FALSE(history.list().front().held);
         history.add(end);
     }
-    const auto text = exits_page(history.list(), name_of).write({})->text;
+    const auto text = exits_page(history.list(), {}, name_of).write({})->text;
     CHECK(
         text.find(
             R"("last_cuda_call":{"function":"cudaFree","age_seconds":2.0,"in_flight":true},"device_memory":{"bytes":42,"gpus":{"0":40,"1":2},"complete":true})") !=
