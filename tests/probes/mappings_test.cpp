@@ -14,6 +14,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <chrono>
 #include <cstddef>
 #include <iterator>
 #include <memory>
@@ -26,9 +27,11 @@
 #include "exporter/base/file_id.h"
 #include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/ebpf/mappings/mmap_events.h"
+#include "exporter/processes/file_opener.h"
 #include "exporter/processes/mapping_reader.h"
 #include "exporter/processes/open_mapped.h"
 #include "exporter/symbols/stacks/mapped_files.h"
+#include "exporter/system/foreign_reader.h"
 #include "exporter/system/machine.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
@@ -222,6 +225,43 @@ TEST_CASE("a mapped file is opened even after its path was replaced", "[kernel]"
     struct stat status{};
     REQUIRE(::fstat(opened->readable(), &status) == 0);
     CHECK(status.st_ino == found->file.inode);
+}
+
+TEST_CASE("children that have opened their files are not taken for ones that hang", "[kernel]") {
+    require_bpf();
+    auto list = ebpf::MappingList::open();
+    REQUIRE(list.has_value());
+    processes::MappingReader reader(**list);
+    Mapped mapped;
+    mapped.map();
+    const auto mappings = reader.read(own_pid());
+    REQUIRE(mappings.has_value());
+    const auto found = std::ranges::find(*mappings, reinterpret_cast<std::uint64_t>(mapped.address),
+                                         &ebpf::Mapping::start);
+    REQUIRE(found != mappings->end());
+    processes::FileOpener opener(**list);
+    struct One {
+        processes::FileOpener::Opening opening;
+        bool is_open = false;
+    };
+    std::vector<std::unique_ptr<One>> all;
+    const auto advance = [&](One &one) {
+        if (!one.is_open) {
+            const auto file = opener.advance(one.opening, std::chrono::milliseconds(0));
+            REQUIRE((!file || file->has_value()));
+            one.is_open = file.has_value();
+        }
+        return one.is_open;
+    };
+    for (int i = 0; i < 8; i++) {  // so that all of them have a child at once
+        all.push_back(std::make_unique<One>(processes::FileOpener::Opening(
+            *found, reader.path_of(*found), ForeignReader::Part::symbols)));
+        advance(*all.back());
+    }
+    eventually("all to be opened", [&] {
+        return std::ranges::all_of(all, [&](const auto &one) { return advance(*one); });
+    });
+    CHECK(opener.stuck() == 0);
 }
 
 TEST_CASE("a program on an overlay is one, and is read as a copy if a user has mounted it",
