@@ -349,10 +349,7 @@ void CudaAggregator::tidy(nanoseconds now) {
 // Of those that have ended, and whose memory is counted. Names of kernels may still come.
 void CudaAggregator::hand_over_totals(nanoseconds now) {
     const TotalsContext context{
-        .held_by =
-            [&](const JobOwner &owner) {
-                return held_by({owner.container_id, owner.slurm_job_id, owner.slurm_step_id}, now);
-            },
+        .held_by = [&](const JobOwner &owner) { return held_by(owner, now); },
         .lost_records = callbacks_.lost_records(),
         .started = settings_.started};
     processes_.table().for_each([&](Process &process) {

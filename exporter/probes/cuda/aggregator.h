@@ -32,6 +32,7 @@
 #include "exporter/probes/cuda/processes.h"
 #include "exporter/probes/frame/bpf/overhead.h"
 #include "exporter/probes/frame/calls/open_calls.h"
+#include "exporter/probes/frame/processes/job_owner.h"
 #include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/series/family_set.h"
 
@@ -146,7 +147,7 @@ public:
         return out_of_memory_.history();
     }
     // What the processes of a container or a Slurm step held. Nothing: none has allocated lately.
-    [[nodiscard]] std::optional<HeldMemory> held_by(const MemoryOwner &owner,
+    [[nodiscard]] std::optional<HeldMemory> held_by(const JobOwner &owner,
                                                     std::chrono::nanoseconds until) const {
         return memory_.owners().held_by(owner, until);
     }

@@ -8,6 +8,7 @@
 
 #include "exporter/probes/cuda/memory/held_memory.h"
 #include "exporter/probes/cuda/process.h"
+#include "exporter/probes/frame/processes/job_owner.h"
 #include "exporter/probes/frame/reports/process_totals.h"
 
 namespace gpusnoop::probes {

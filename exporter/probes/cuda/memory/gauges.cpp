@@ -10,6 +10,7 @@
 #include "exporter/probes/cuda/memory/held_memory.h"
 #include "exporter/probes/cuda/memory/memory_peaks.h"
 #include "exporter/probes/cuda/memory/state.h"
+#include "exporter/probes/frame/processes/job_owner.h"
 #include "exporter/probes/frame/allocations/process_allocations.h"
 
 namespace gpusnoop::probes {
@@ -33,7 +34,7 @@ void add_peaks_of(const Process &process, series::Family &peaks, nanoseconds now
 }
 
 void add_peaks_of_owners(const MemoryOwners &owners, series::Family &peaks, nanoseconds now) {
-    const auto add = [&](const MemoryOwner &owner, const HeldMemory &held) {
+    const auto add = [&](const JobOwner &owner, const HeldMemory &held) {
         for (const HeldOnGpu &on : held.gpus) {
             raise_gauge(peaks,
                         {owner.container_id, owner.slurm_job_id, owner.slurm_step_id, on.gpu,

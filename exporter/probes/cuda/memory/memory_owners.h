@@ -3,43 +3,29 @@
 #pragma once
 
 #include <chrono>
-#include <compare>
 #include <cstddef>
 #include <map>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "exporter/probes/cuda/memory/held_memory.h"
-#include "exporter/probes/frame/processes/process_identity.h"
+#include "exporter/probes/frame/processes/job_owner.h"
 
 namespace gpusnoop::probes {
-
-// Either of them.
-struct MemoryOwner {
-    std::string container_id;
-    std::string slurm_job_id;
-    std::string slurm_step_id;  // empty: of the job, and of none of its steps
-
-    auto operator<=>(const MemoryOwner &) const = default;
-};
-
-// None, or both: a step can run a container.
-[[nodiscard]] std::vector<MemoryOwner> memory_owners_of(const ProcessIdentity &process);
 
 class MemoryOwners {
 public:
     // A process that began then has allocated for the first time. The accounts in which it counts
     // are valid until it leaves.
-    [[nodiscard]] std::vector<MemoryAccount *> join(const std::vector<MemoryOwner> &owners,
+    [[nodiscard]] std::vector<MemoryAccount *> join(const std::vector<JobOwner> &owners,
                                                     std::chrono::nanoseconds since);
-    void leave(const std::vector<MemoryOwner> &owners, std::chrono::nanoseconds at);
+    void leave(const std::vector<JobOwner> &owners, std::chrono::nanoseconds at);
 
     // Forgets those whose last process left so long ago.
     void expire(std::chrono::nanoseconds now, std::chrono::nanoseconds retention);
 
     // Nothing: it has no process that ever allocated, or is forgotten.
-    [[nodiscard]] std::optional<HeldMemory> held_by(const MemoryOwner &owner,
+    [[nodiscard]] std::optional<HeldMemory> held_by(const JobOwner &owner,
                                                     std::chrono::nanoseconds until) const;
 
     void for_each(std::chrono::nanoseconds until, auto &&visit) const {
@@ -57,7 +43,7 @@ private:
         std::chrono::nanoseconds left{};  // when the last one did
     };
 
-    std::map<MemoryOwner, Known> owners_;
+    std::map<JobOwner, Known> owners_;
 };
 
 }  // namespace gpusnoop::probes

@@ -22,7 +22,7 @@ void ProcessMemory::begin(const Process &process, MemoryOwners &owners, bool is_
     const nanoseconds since(static_cast<std::int64_t>(process.key.since_ns));
     own_.emplace(since);
     if (!ended_) {
-        owners_ = memory_owners_of(process);
+        owners_ = owners_of(process);
         accounts_ = owners.join(owners_, since);
     }
     if (!is_complete) {

@@ -10,6 +10,7 @@
 #include "exporter/probes/cuda/memory/live_allocations.h"
 #include "exporter/probes/cuda/memory/memory_owners.h"
 #include "exporter/probes/cuda/process.h"
+#include "exporter/probes/frame/processes/job_owner.h"
 
 namespace gpusnoop::probes {
 
@@ -45,7 +46,7 @@ private:
     Place &place_of(const Process &process, std::int32_t device);
 
     std::optional<MemoryAccount> own_;  // once it has allocated
-    std::vector<MemoryOwner> owners_;
+    std::vector<JobOwner> owners_;
     std::vector<MemoryAccount *> accounts_;  // of the owners
     std::vector<Place> places_;              // few
     std::optional<std::chrono::nanoseconds> ended_;

@@ -3,38 +3,15 @@
 #pragma once
 
 #include <chrono>
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "exporter/probes/frame/processes/job_owner.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
-
-// A container, or a step of a Slurm job, with the processes in its cgroup.
-struct JobOwner {
-    std::string container_id = {};  // empty: a step
-    std::string slurm_job_id = {};  // empty: a container
-    std::string slurm_step_id = {};
-
-    auto operator<=>(const JobOwner &) const = default;
-};
-
-// Those that the process belongs to: a container, a step, both or neither.
-[[nodiscard]] inline std::vector<JobOwner> owners_of(const ProcessIdentity &process) {
-    std::vector<JobOwner> owners;
-    if (!process.container.empty()) {
-        owners.push_back({.container_id = process.container});
-    }
-    if (!process.slurm_job_id.empty() && !process.slurm_step_id.empty()) {
-        owners.push_back(
-            {.slurm_job_id = process.slurm_job_id, .slurm_step_id = process.slurm_step_id});
-    }
-    return owners;
-}
 
 // Of a GPU's memory.
 struct HeldTotals {

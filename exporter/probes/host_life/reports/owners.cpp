@@ -57,6 +57,15 @@ nanoseconds monotonic(std::uint64_t ns) {
     return nanoseconds(static_cast<std::int64_t>(ns));
 }
 
+// Those with a cgroup of their own: a Slurm job is reported by step.
+std::vector<JobOwner> reported_owners_of(const ProcessIdentity &process) {
+    std::vector<JobOwner> owners = owners_of(process);
+    std::erase_if(owners, [](const JobOwner &owner) {
+        return owner.container_id.empty() && owner.slurm_step_id.empty();
+    });
+    return owners;
+}
+
 template <typename T>
 void add_known(std::optional<T> &sum, const std::optional<T> &more) {
     if (more) {
@@ -213,7 +222,7 @@ void JobOwners::leave(Owners::iterator owner, nanoseconds now) {
 // ---- processes ----
 
 void JobOwners::on_process(const ProcessIdentity &process, Moment now) {
-    for (const JobOwner &id : owners_of(process)) {
+    for (const JobOwner &id : reported_owners_of(process)) {
         const auto known = owners_.find(id);
         if (known != owners_.end() && !known->second.directory.path.empty() &&
             known->second.running.contains(process.key)) {
@@ -227,7 +236,7 @@ void JobOwners::on_process(const ProcessIdentity &process, Moment now) {
 }
 
 void JobOwners::on_end(const GpuProcessTotals &totals, const JobReport &report, Moment now) {
-    for (const JobOwner &id : owners_of(totals.process)) {
+    for (const JobOwner &id : reported_owners_of(totals.process)) {
         Owner *const owner = owner_of_ended(id, totals, now);
         if (owner == nullptr) {
             continue;

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "exporter/probes/frame/processes/job_owner.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/reports/process_totals.h"
 #include "exporter/probes/host_life/reports/report.h"

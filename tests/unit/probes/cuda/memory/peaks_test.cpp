@@ -44,12 +44,12 @@ struct PeaksFixture : PartFixture {
         one.ended = at;
         memory.ended(one, false);
     }
-    [[nodiscard]] HeldMemory of(const MemoryOwner &owner, nanoseconds until = 100s) const {
+    [[nodiscard]] HeldMemory of(const JobOwner &owner, nanoseconds until = 100s) const {
         return memory.owners().held_by(owner, until).value();
     }
 };
 
-MemoryOwner container(std::string id) {
+JobOwner container(std::string id) {
     return {.container_id = std::move(id), .slurm_job_id = {}, .slurm_step_id = {}};
 }
 
@@ -310,7 +310,7 @@ public:
         fixture_.processes.for_each([&](const Process &process) {
             note(std::to_string(process.key.tgid), held_by(process, nanoseconds(now())));
         });
-        fixture_.memory.owners().for_each(nanoseconds(now()), [&](const MemoryOwner &owner,
+        fixture_.memory.owners().for_each(nanoseconds(now()), [&](const JobOwner &owner,
                                                                   const HeldMemory &held) {
             note(owner.container_id + "/" + owner.slurm_job_id + "/" + owner.slurm_step_id, held);
         });
@@ -337,7 +337,7 @@ private:
     }
     [[nodiscard]] std::vector<std::string> owners_of(std::uint32_t pid) {
         std::vector<std::string> owners;
-        for (const MemoryOwner &owner : memory_owners_of(fixture_.process(pid))) {
+        for (const JobOwner &owner : gpusnoop::probes::owners_of(fixture_.process(pid))) {
             owners.push_back(owner.container_id + "/" + owner.slurm_job_id + "/" +
                              owner.slurm_step_id);
         }
