@@ -31,6 +31,44 @@ bool began_before(const Process &process, nanoseconds moment) {
 
 }  // namespace
 
+CudaParts::CudaParts(series::FamilySet &families, CudaProcesses &processes,
+                     const CudaSettings &settings, const CudaCallbacks &callbacks)
+    : memory(families, processes.table(), callbacks, settings.started),
+      copies(families),
+      launches(families, processes.table(), callbacks, settings.started),
+      graphs(families),
+      events(families),
+      errors(families),
+      out_of_memory(
+          families, processes.table(), settings.gpus,
+          {.use_site = [this](Process &process,
+                              const Site &site) { memory.use_site(process, site); },
+           .on_event = [&callbacks](const OutOfMemory &event) { callbacks.out_of_memory(event); }}),
+      idle(families, processes.table(), callbacks, settings.started) {}
+
+void CudaParts::started(Process &process) {
+    memory.started(process);
+    CudaCopies::started(process);
+    CudaLaunches::started(process);
+    CudaGraphs::started(process);
+    CudaEvents::started(process);
+    CudaErrors::started(process);
+    CudaOutOfMemory::started(process);
+    CudaIdleHeld::started(process);
+}
+
+void CudaParts::tidy(nanoseconds now, nanoseconds retention) {
+    memory.tidy(now, retention);
+    launches.tidy(now);
+    out_of_memory.tidy(now);
+    idle.tidy(now);
+}
+
+bool CudaParts::are_done_with(const Process &process) {
+    return MemoryAccounting::is_done_with(process) && CudaLaunches::is_done_with(process) &&
+           CudaOutOfMemory::is_done_with(process);
+}
+
 CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
     : settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
@@ -43,29 +81,11 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
                  callbacks_,
                  [this](Process &process) {
                      process.lost_before = callbacks_.lost_records();
-                     memory_.started(process);
-                     CudaCopies::started(process);
-                     CudaLaunches::started(process);
-                     CudaGraphs::started(process);
-                     CudaEvents::started(process);
-                     CudaErrors::started(process);
-                     CudaOutOfMemory::started(process);
-                     CudaIdleHeld::started(process);
+                     parts_.started(process);
                  }),
-      memory_(families_, processes_.table(), callbacks_, settings_.started),
-      copies_(families_),
-      launches_(families_, processes_.table(), callbacks_, settings_.started),
-      graphs_(families_),
-      events_(families_),
-      errors_(families_),
-      out_of_memory_(
-          families_, processes_.table(), settings_.gpus,
-          {.use_site = [this](Process &process,
-                              const Site &site) { memory_.use_site(process, site); },
-           .on_event = [this](const OutOfMemory &event) { callbacks_.out_of_memory(event); }}),
-      idle_(families_, processes_.table(), callbacks_, settings_.started),
+      parts_(families_, processes_, settings_, callbacks_),
       overhead_(make_overhead_family(families_), "cuda", callbacks_.overhead),
-      reconciler_(memory_, processes_.table(), callbacks_) {}
+      reconciler_(parts_.memory, processes_.table(), callbacks_) {}
 
 // ---- from the rings ----
 
@@ -104,9 +124,9 @@ bool CudaAggregator::take_allocations_record(std::span<const std::byte> bytes) {
         case CUDA_RECORD_RESET:
             return keep<cuda_reset_record>(bytes);
         case CUDA_RECORD_KERNEL:
-            return hand_to(launches_, &CudaLaunches::on_kernel, bytes);
+            return hand_to(parts_.launches, &CudaLaunches::on_kernel, bytes);
         case CUDA_RECORD_NAME:
-            return hand_to(launches_, &CudaLaunches::on_name, bytes);
+            return hand_to(parts_.launches, &CudaLaunches::on_name, bytes);
         case CUDA_RECORD_CAPTURED:
         case CUDA_RECORD_CHANGE:
             return take_change(bytes);
@@ -137,19 +157,19 @@ bool CudaAggregator::take_calls_record(std::span<const std::byte> bytes) {
 bool CudaAggregator::count_call(std::span<const std::byte> bytes) {
     switch (type_of(bytes)) {
         case CUDA_RECORD_LAUNCH:
-            return hand_to(launches_, &CudaLaunches::on_launch, bytes);
+            return hand_to(parts_.launches, &CudaLaunches::on_launch, bytes);
         case CUDA_RECORD_COPY:
             return take_copy(bytes);
         case CUDA_RECORD_BATCH:
             return take_batch(bytes);
         case CUDA_RECORD_SET:
-            return hand_to(copies_, &CudaCopies::on_set, bytes);
+            return hand_to(parts_.copies, &CudaCopies::on_set, bytes);
         case CUDA_RECORD_GRAPH:
             return keep<cuda_graph_record>(bytes);
         case CUDA_RECORD_WAIT:
-            return hand_to(copies_, &CudaCopies::on_wait, bytes);
+            return hand_to(parts_.copies, &CudaCopies::on_wait, bytes);
         case CUDA_RECORD_ELAPSED:
-            return hand_to(events_, &CudaEvents::on_elapsed, bytes);
+            return hand_to(parts_.events, &CudaEvents::on_elapsed, bytes);
         case CUDA_RECORD_FREE_MEMORY:
             return keep<cuda_free_memory_record>(bytes);
         case CUDA_RECORD_FAILED:
@@ -166,7 +186,7 @@ bool CudaAggregator::on_counted_launches(const cuda_launch_key &key,
                                          const cuda_launch_count &count) {
     Process *const process = processes_.table().find({key.tgid, key.since_ns});
     if (process != nullptr) {
-        if (launches_.on_counted(*process, key, count) > 0) {
+        if (parts_.launches.on_counted(*process, key, count) > 0) {
             CudaIdleHeld::on_counted(*process, key.device);
         }
     }
@@ -175,7 +195,7 @@ bool CudaAggregator::on_counted_launches(const cuda_launch_key &key,
 
 bool CudaAggregator::take_copy(std::span<const std::byte> bytes) {
     const auto record = ebpf::decode<cuda_copy_record>(bytes);
-    if (record && !copies_.on_copy(processes_.of(record->head), *record)) {
+    if (record && !parts_.copies.on_copy(processes_.of(record->head), *record)) {
         pending_.add(*record);
     }
     return record.has_value();
@@ -186,7 +206,7 @@ bool CudaAggregator::take_batch(std::span<const std::byte> bytes) {
     if (record) {
         Process &process = processes_.of(record->head);
         for (const cuda_copy_record &copy : copies_of(*record)) {
-            if (!copies_.on_copy(process, copy)) {
+            if (!parts_.copies.on_copy(process, copy)) {
                 pending_.add(copy);
             }
         }
@@ -197,7 +217,7 @@ bool CudaAggregator::take_batch(std::span<const std::byte> bytes) {
 bool CudaAggregator::take_failed(std::span<const std::byte> bytes) {
     const auto record = ebpf::decode<cuda_failed_record>(bytes);
     if (record && CudaErrors::shows(record->head)) {
-        errors_.count(processes_.of(record->head), record->head);
+        parts_.errors.count(processes_.of(record->head), record->head);
     }
     if (record && record->head.result == CUDA_OUT_OF_MEMORY) {
         pending_.add(*record);
@@ -209,7 +229,7 @@ bool CudaAggregator::take_failed(std::span<const std::byte> bytes) {
 bool CudaAggregator::take_change(std::span<const std::byte> bytes) {
     const auto record = ebpf::decode<cuda_change_record>(bytes);
     if (record && record->head.result != 0) {
-        errors_.count(processes_.of(record->head), record->head);
+        parts_.errors.count(processes_.of(record->head), record->head);
     }
     return record && keep<cuda_change_record>(bytes);
 }
@@ -217,25 +237,25 @@ bool CudaAggregator::take_change(std::span<const std::byte> bytes) {
 // ---- in the order of events ----
 
 void CudaAggregator::apply_until(nanoseconds until) {
-    launches_.count_named();
+    parts_.launches.count_named();
     for (const OrderedEvent &event : pending_.take_until(until)) {
         std::visit([this](const auto &record) { apply(record); }, event);
     }
-    out_of_memory_.settle(until);
+    parts_.out_of_memory.settle(until);
 }
 
 void CudaAggregator::on_torch(const TorchRefusal &refusal) {
     const Process *const running = processes_.running(refusal.pid);
     if (running != nullptr) {
-        out_of_memory_.on_torch(*processes_.table().find(running->key), refusal);
+        parts_.out_of_memory.on_torch(*processes_.table().find(running->key), refusal);
     }
 }
 
 void CudaAggregator::apply(const cuda_copy_record &record) {
     Process &process = processes_.of(record.head);
-    copies_.apply_default(process, record,
-                          MemoryAccounting::is_on_device(process, record.destination),
-                          MemoryAccounting::is_on_device(process, record.source));
+    parts_.copies.apply_default(process, record,
+                                MemoryAccounting::is_on_device(process, record.destination),
+                                MemoryAccounting::is_on_device(process, record.source));
 }
 
 void CudaAggregator::apply(const cuda_change_record &record) {
@@ -248,7 +268,7 @@ void CudaAggregator::apply(const cuda_change_record &record) {
                   MemoryAccounting::is_on_device(process, record.address),
                   MemoryAccounting::is_on_device(process, record.detail.copy.source));
     if (record.head.type == CUDA_RECORD_CAPTURED) {
-        graphs_.on_captured(process, record, copy_kind);
+        parts_.graphs.on_captured(process, record, copy_kind);
     } else {
         CudaGraphs::on_change(process, record, copy_kind);
     }
@@ -256,20 +276,20 @@ void CudaAggregator::apply(const cuda_change_record &record) {
 
 void CudaAggregator::apply(const cuda_graph_record &record) {
     Process &process = processes_.of(record.head);
-    const GraphContent *const content = graphs_.on_launch(process, record);
+    const GraphContent *const content = parts_.graphs.on_launch(process, record);
     if (content == nullptr) {
         return;
     }
     const std::uint64_t began_ns = record.head.ended_ns - record.head.duration_ns;
     for (const auto &[shape, launches] : content->launches()) {
-        launches_.add_by_graph(process, shape, launches, began_ns);
+        parts_.launches.add_by_graph(process, shape, launches, began_ns);
     }
     for (const auto &[copied, transfers] : content->copies()) {
-        copies_.add_by_graph(process, copied.first, copied.second, transfers.calls,
-                             transfers.bytes);
+        parts_.copies.add_by_graph(process, copied.first, copied.second, transfers.calls,
+                                   transfers.bytes);
     }
     for (const auto &[device, transfers] : content->sets()) {
-        copies_.add_sets_by_graph(process, device, transfers.calls, transfers.bytes);
+        parts_.copies.add_sets_by_graph(process, device, transfers.calls, transfers.bytes);
     }
 }
 
@@ -281,7 +301,7 @@ void CudaAggregator::apply(const cuda_exit_record &record) {
             leave_out_earlier_cost(*process, record.cost_ns);
         }
         overhead_.note_ended(*process, record.cost_ns, record.run_ns);
-        launches_.note_unseen(*process);
+        parts_.launches.note_unseen(*process);
         // Only the kernel's table has the allocations from before this exporter.
         end(*process, ended_at(record.head), is_older || record.lost_allocations > 0);
     }
@@ -299,7 +319,7 @@ void CudaAggregator::end(Process &process, nanoseconds at, bool is_incomplete) {
     if (!process.ended) {
         process.ended = at;
         any_ended_ = true;
-        memory_.ended(process, is_incomplete);
+        parts_.memory.ended(process, is_incomplete);
     }
 }
 
@@ -317,7 +337,7 @@ void CudaAggregator::scan(nanoseconds now) {
 }
 
 void CudaAggregator::reconcile(const LiveTable &table) {
-    memory_.stop_wanting();
+    parts_.memory.stop_wanting();
     for (const auto &[key, state] : table.ended) {
         end(processes_.of(key), nanoseconds(state.ended_ns), true);
     }
@@ -333,15 +353,10 @@ void CudaAggregator::reconcile(const LiveTable &table) {
 }
 
 void CudaAggregator::tidy(nanoseconds now) {
-    memory_.tidy(now, settings_.retention);
-    launches_.tidy(now);  // before a process leaves
-    out_of_memory_.tidy(now);
-    idle_.tidy(now);
+    parts_.tidy(now, settings_.retention);
     hand_over_totals(now);
-    processes_.table().forget_if([](const Process &process) {
-        return process.ended && MemoryAccounting::is_done_with(process) &&
-               CudaLaunches::is_done_with(process) && CudaOutOfMemory::is_done_with(process);
-    });
+    processes_.table().forget_if(
+        [](const Process &process) { return process.ended && CudaParts::are_done_with(process); });
     pending_.release_room();
     (void)processes_.table().expire(now);
 }
@@ -377,9 +392,9 @@ std::vector<series::FamilySnapshot> CudaAggregator::report(nanoseconds now) {
         }
     });
     overhead_.note_running(processes_.table(), callbacks_.cost_of);
-    processes_.table().for_each([this](Process &process) { launches_.note_unseen(process); });
+    processes_.table().for_each([this](Process &process) { parts_.launches.note_unseen(process); });
     series::FamilySet gauges(settings_.budget, true);
-    add_memory_gauges(gauges, processes_.table(), memory_.owners(), now, settings_.sites);
+    add_memory_gauges(gauges, processes_.table(), parts_.memory.owners(), now, settings_.sites);
     CudaCopies::add_gauges(gauges, processes_.table(), settings_.stream_label);
     CudaLaunches::add_gauges(gauges, processes_.table());
     processes_.add_gauges(gauges, settings_.gpus);

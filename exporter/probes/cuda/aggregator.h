@@ -50,8 +50,33 @@ struct CudaSettings {
     std::chrono::nanoseconds started{};
 };
 
-// Decodes each record, finds its process, and passes it to the part that counts it. The parts do
-// not know each other: this class passes data between them.
+// The parts that count, in the order in which their families are on the page. They do not know each
+// other.
+struct CudaParts {
+    // The arguments must outlive it.
+    CudaParts(series::FamilySet &families, CudaProcesses &processes, const CudaSettings &settings,
+              const CudaCallbacks &callbacks);
+    CudaParts(const CudaParts &) = delete;
+    CudaParts &operator=(const CudaParts &) = delete;
+
+    void started(Process &process);
+    // Before processes are forgotten.
+    void tidy(std::chrono::nanoseconds now, std::chrono::nanoseconds retention);
+    // Whether all of an ended process is counted.
+    [[nodiscard]] static bool are_done_with(const Process &process);
+
+    MemoryAccounting memory;
+    CudaCopies copies;
+    CudaLaunches launches;
+    CudaGraphs graphs;
+    CudaEvents events;
+    CudaErrors errors;
+    CudaOutOfMemory out_of_memory;
+    CudaIdleHeld idle;
+};
+
+// Decodes each record, finds its process, and passes it to the part that counts it; passes data
+// between the parts.
 //
 // Records of the rings come in any relative order; apply_until() restores the order where it
 // matters. Times are the kernel's monotonic clock.
@@ -82,9 +107,9 @@ public:
     [[nodiscard]] bool any_ended() const { return any_ended_; }
     bool take_ended() { return std::exchange(any_ended_, false); }
     void on_kernel_name(const symbols::CudaKernelReply &answer) {
-        launches_.on_kernel_name(answer);
+        parts_.launches.on_kernel_name(answer);
     }
-    void on_site_name(symbols::StackReply answer) { memory_.on_site_name(std::move(answer)); }
+    void on_site_name(symbols::StackReply answer) { parts_.memory.on_site_name(std::move(answer)); }
 
     // All rings have been drained up to `until`: everything that ended by then is known, so it can
     // be applied in the order in which it happened.
@@ -93,10 +118,10 @@ public:
     // Makes the live allocations agree with the kernel's table of them, after records of them were
     // lost, or when the table is older than this exporter. After the table is read, drain the rings
     // and call apply_until() before this; call watch_ends() before the table is read.
-    void watch_ends() { memory_.watch_ends(); }
+    void watch_ends() { parts_.memory.watch_ends(); }
     void reconcile(const LiveTable &table);
     // The table may have entries of an ended process.
-    [[nodiscard]] bool wants_reconciling() const { return memory_.wants_reconciling(); }
+    [[nodiscard]] bool wants_reconciling() const { return parts_.memory.wants_reconciling(); }
 
     // Forgets ended processes and their data after the retention. For about once a second.
     void tidy(std::chrono::nanoseconds now);
@@ -110,7 +135,9 @@ public:
     }
 
     // The stacks of Python's functions that live allocations have.
-    [[nodiscard]] std::set<std::uint64_t> python_stacks() const { return memory_.python_stacks(); }
+    [[nodiscard]] std::set<std::uint64_t> python_stacks() const {
+        return parts_.memory.python_stacks();
+    }
 
     // Asks for each running process whether all its calls were seen.
     void look_for_missed_calls();
@@ -144,17 +171,17 @@ public:
     // PyTorch's allocator of a running process has refused memory.
     void on_torch(const TorchRefusal &refusal);
     [[nodiscard]] const OutOfMemoryHistory &out_of_memory() const {
-        return out_of_memory_.history();
+        return parts_.out_of_memory.history();
     }
     // What the processes of a container or a Slurm step held. Nothing: none has allocated lately.
     [[nodiscard]] std::optional<HeldMemory> held_by(const JobOwner &owner,
                                                     std::chrono::nanoseconds until) const {
-        return memory_.owners().held_by(owner, until);
+        return parts_.memory.owners().held_by(owner, until);
     }
     // Records of an unknown type or of the wrong size.
     [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
     // Data of a process's memory that was forgotten for lack of room.
-    [[nodiscard]] std::uint64_t forgotten() const { return memory_.forgotten(); }
+    [[nodiscard]] std::uint64_t forgotten() const { return parts_.memory.forgotten(); }
 
 private:
     // False: not a record of the ring.
@@ -175,7 +202,7 @@ private:
     template <typename Record>
     void apply(const Record &record) {
         Process &process = processes_.of(record.head);
-        memory_.apply(process, record);
+        parts_.memory.apply(process, record);
         CudaOutOfMemory::memory_changed(process, record);
     }
     void apply(const cuda_copy_record &record);
@@ -183,13 +210,13 @@ private:
     void apply(const cuda_graph_record &record);
     void apply(const cuda_exit_record &record);
     void apply(const cuda_failed_record &record) {
-        out_of_memory_.apply(processes_.of(record.head), record);
+        parts_.out_of_memory.apply(processes_.of(record.head), record);
     }
     void apply(const cuda_repaired_record &record) {
-        out_of_memory_.apply(processes_.of(record.head), record);
+        parts_.out_of_memory.apply(processes_.of(record.head), record);
     }
     void apply(const cuda_free_memory_record &record) {
-        out_of_memory_.apply(processes_.of(record.head), record);
+        parts_.out_of_memory.apply(processes_.of(record.head), record);
     }
     void leave_out_earlier_cost(Process &process, std::uint64_t cost_ns);
     void end(Process &process, std::chrono::nanoseconds at, bool is_incomplete);
@@ -199,15 +226,7 @@ private:
     CudaCallbacks callbacks_;
     series::FamilySet families_;
     CudaProcesses processes_;
-    // The parts, in the order in which their families are on the page.
-    MemoryAccounting memory_;
-    CudaCopies copies_;
-    CudaLaunches launches_;
-    CudaGraphs graphs_;
-    CudaEvents events_;
-    CudaErrors errors_;
-    CudaOutOfMemory out_of_memory_;
-    CudaIdleHeld idle_;
+    CudaParts parts_;
     Overhead overhead_;
     Reconciler reconciler_;
     PendingEvents pending_;
