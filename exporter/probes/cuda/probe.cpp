@@ -24,6 +24,7 @@
 #include "exporter/probes/frame/allocations/allocations_api.h"
 #include "exporter/probes/frame/bpf/sandbox_warnings.h"
 #include "exporter/probes/frame/budget.h"
+#include "exporter/probes/frame/calls/call_follower.h"
 #include "exporter/probes/frame/calls/in_flight_settings.h"
 #include "exporter/probes/frame/calls/open_call_reader.h"
 #include "exporter/probes/frame/libraries/library_probe.h"
@@ -43,7 +44,8 @@ constexpr std::chrono::milliseconds patience_with_gpus{50};
 // The child that reads of them ends after that time.
 constexpr std::chrono::seconds unused_reader{10};
 
-class CudaProbe final : public LibraryProbe<CudaPrograms, CudaConsumer, CudaAttacher> {
+class CudaProbe final : public LibraryProbe<CudaPrograms, CudaConsumer, CudaAttacher>,
+                        public CallFollower {
 public:
     CudaProbe(const config::Config &config, ebpf::Features features, const Shared &shared)
         : LibraryProbe("cuda", "no CUDA library in use yet"),
@@ -99,7 +101,6 @@ public:
     std::vector<ProcessSample> samples(std::size_t most) const override {
         return aggregator_.samples(most);
     }
-    [[nodiscard]] bool follows_calls() const override { return true; }
     Result<OpenCalls> open_calls(const OpenCallQuery &query) override {
         return open_calls_
                    ? (*open_calls_)
@@ -346,8 +347,12 @@ void CudaProbe::before_drain() {
 
 std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Features &features,
                                  const Shared &shared) {
-    return config.of<CudaConfig>().enabled ? std::make_unique<CudaProbe>(config, features, shared)
-                                           : nullptr;
+    if (!config.of<CudaConfig>().enabled) {
+        return nullptr;
+    }
+    auto probe = std::make_unique<CudaProbe>(config, features, shared);
+    shared.call_followers->emplace_back("cuda", probe.get());
+    return probe;
 }
 
 // Even with the smallest settings, the programs enter GPU processes at their first call. If

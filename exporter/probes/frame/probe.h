@@ -5,9 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +19,6 @@
 #include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/api/api_page.h"
-#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/own_counts.h"
 #include "exporter/probes/frame/process_sample.h"
 #include "exporter/series/family.h"
@@ -92,14 +89,11 @@ enum class StartTurn : std::uint8_t {
     last,      // when all others have started, as its start() reads them
 };
 
-// drain(), report(), folded(), api_pages(), add_to(), samples(), open_calls() and take_unreturned()
-// are called from the aggregating thread, health() from any.
+// drain(), report(), folded(), api_pages(), add_to() and samples() are called from the aggregating
+// thread, health() from any.
 class Probe {
 public:
     virtual ~Probe() = default;
-
-    // Gives it the other probes, before any is started. All of them live as long.
-    virtual void meet(std::span<const std::unique_ptr<Probe>> /*all*/) {}
 
     // Loads, and attaches everything that can be attached immediately. A failure leaves the probe
     // down; the exporter runs without it.
@@ -138,16 +132,6 @@ public:
     [[nodiscard]] virtual std::vector<ProcessSample> samples(std::size_t /*most*/) const {
         return {};
     }
-
-    // Does it follow calls to their ends?
-    [[nodiscard]] virtual bool follows_calls() const { return false; }
-    // The calls that are in flight now. Fails while the probe is down, and where the kernel cannot
-    // list them.
-    [[nodiscard]] virtual Result<OpenCalls> open_calls(const OpenCallQuery & /*query*/) {
-        return OpenCalls{};
-    }
-    // The calls that threads were inside of when they ended, since the last time.
-    [[nodiscard]] virtual std::vector<UnreturnedCall> take_unreturned() { return {}; }
 
     [[nodiscard]] virtual Health health() const = 0;
 

@@ -16,6 +16,7 @@
 #include "exporter/probes/frame/bpf/cost_tables.h"
 #include "exporter/probes/frame/bpf/overhead_limits.h"
 #include "exporter/probes/frame/budget.h"
+#include "exporter/probes/frame/calls/call_follower.h"
 #include "exporter/probes/frame/kernel_needs.h"
 #include "exporter/probes/frame/own_counts.h"
 #include "exporter/probes/frame/probe.h"
@@ -40,6 +41,7 @@ struct Shared {
     OverheadLimitsPtr overhead = std::make_shared<OverheadLimits>(processes::cpu_time_of);
     TorchRefusalsPtr torch_refusals = std::make_shared<TorchRefusals>();
     ReportFactsPtr report_facts = std::make_shared<ReportFacts>();
+    CallFollowersPtr call_followers = std::make_shared<CallFollowers>();  // enter it when made
 };
 
 using MakeProbe = std::unique_ptr<Probe> (*)(const config::Config &, const ebpf::Features &,

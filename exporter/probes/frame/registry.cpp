@@ -93,9 +93,6 @@ std::vector<std::unique_ptr<Probe>> make_probes(const config::Config &config,
             probes.push_back(std::move(probe));
         }
     }
-    for (const auto &probe : probes) {
-        probe->meet(probes);
-    }
     return probes;
 }
 

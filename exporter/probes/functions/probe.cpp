@@ -9,6 +9,7 @@
 #include "exporter/base/read_text.h"
 #include "exporter/probes/frame/bpf/sandbox_warnings.h"
 #include "exporter/probes/frame/budget.h"
+#include "exporter/probes/frame/calls/call_follower.h"
 #include "exporter/probes/frame/calls/in_flight_settings.h"
 #include "exporter/probes/frame/calls/open_call_reader.h"
 #include "exporter/probes/frame/libraries/library_probe.h"
@@ -67,7 +68,8 @@ std::string boot_id() {
 }
 
 class FunctionsProbe final
-    : public LibraryProbe<FunctionPrograms, FunctionsConsumer, FunctionsAttacher> {
+    : public LibraryProbe<FunctionPrograms, FunctionsConsumer, FunctionsAttacher>,
+      public CallFollower {
 public:
     FunctionsProbe(const config::Config &config, ebpf::Features features, sinks::SinksPtr sinks,
                    OverheadLimitsPtr overhead, ReportFactsPtr report_facts,
@@ -122,7 +124,6 @@ public:
             reporter_.add_to(overview);
         }
     }
-    [[nodiscard]] bool follows_calls() const override { return true; }
     Result<OpenCalls> open_calls(const OpenCallQuery &query) override;
     std::vector<UnreturnedCall> take_unreturned() override { return aggregator_.take_unreturned(); }
     bool reconfigure(const config::Config &config) override {
@@ -230,10 +231,13 @@ std::vector<ApiPage> FunctionsProbe::api_pages(std::string_view name) {
 
 std::unique_ptr<Probe> make_functions(const config::Config &config, const ebpf::Features &features,
                                       const Shared &shared) {
-    return config.of<FunctionsConfig>().enabled
-               ? std::make_unique<FunctionsProbe>(config, features, shared.sinks, shared.overhead,
-                                                  shared.report_facts)
-               : nullptr;
+    if (!config.of<FunctionsConfig>().enabled) {
+        return nullptr;
+    }
+    auto probe = std::make_unique<FunctionsProbe>(config, features, shared.sinks, shared.overhead,
+                                                  shared.report_facts);
+    shared.call_followers->emplace_back("functions", probe.get());
+    return probe;
 }
 
 series::Family &declare_durations(series::FamilySet &set) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "exporter/base/unsupported.h"
 #include "exporter/probes/frame/bpf/attach_state.h"
 #include "exporter/probes/frame/budget.h"
+#include "exporter/probes/frame/calls/call_follower.h"
 #include "exporter/probes/frame/calls/in_flight_settings.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/reports/report_facts.h"
@@ -50,9 +52,9 @@ public:
     InFlightProbe(const config::Config &config, const Shared &shared)
         : min_age_(config.of<InFlightConfig>().min_age),
           budget_(budget_of(config)),
-          report_facts_(shared.report_facts) {}
+          report_facts_(shared.report_facts),
+          followers_(shared.call_followers) {}
 
-    void meet(std::span<const std::unique_ptr<Probe>> all) override;
     Result<> start() override;
     [[nodiscard]] StartTurn start_turn() const override { return StartTurn::last; }
     void drain() override;
@@ -74,8 +76,8 @@ private:
     series::Budget budget_;
     ReportFactsPtr report_facts_;
     AttachState state_{"in_flight"};
-    std::vector<Probe *> all_;      // that follow calls
-    std::vector<Probe *> sources_;  // whose calls can be listed
+    const CallFollowersPtr followers_;
+    CallFollowers sources_;  // those whose calls can be listed
     std::shared_ptr<InFlightWatch> stacks_;
     std::deque<UnreturnedCall> unreturned_;  // the newest first
     RateLimit log_limit_{max_logged_per_second};
@@ -83,22 +85,14 @@ private:
     std::map<std::string, std::uint64_t> folded_;
 };
 
-void InFlightProbe::meet(std::span<const std::unique_ptr<Probe>> all) {
-    for (const std::unique_ptr<Probe> &probe : all) {
-        if (probe->follows_calls()) {
-            all_.push_back(probe.get());
-        }
-    }
-}
-
 // The names of the sources, or why there is none.
 Result<std::string> InFlightProbe::find_sources() {
     std::string names;
     Error last{"neither the probe cuda nor the probe functions is enabled"};
-    for (Probe *const probe : all_) {
-        if (const auto tried = probe->open_calls({.min_age = min_age_})) {
-            sources_.push_back(probe);
-            names += (names.empty() ? "" : ", ") + probe->health().name;
+    for (const auto &[probe, follower] : *followers_) {
+        if (const auto tried = follower->open_calls({.min_age = min_age_})) {
+            sources_.emplace_back(probe, follower);
+            names += (names.empty() ? "" : ", ") + std::string(probe);
         } else {
             last = tried.error();
         }
@@ -129,11 +123,12 @@ Result<> InFlightProbe::start() {
 
 OpenCalls InFlightProbe::read(bool with_threads) const {
     OpenCalls open;
-    for (Probe *const probe : sources_) {
-        if (auto calls = probe->open_calls({.min_age = min_age_, .with_threads = with_threads})) {
+    for (const auto &[probe, follower] : sources_) {
+        if (auto calls =
+                follower->open_calls({.min_age = min_age_, .with_threads = with_threads})) {
             join(open, std::move(*calls));
         } else {
-            log_failure(probe->health().name, calls.error().message);
+            log_failure(std::string(probe), calls.error().message);
         }
     }
     return open;
@@ -153,8 +148,8 @@ void InFlightProbe::log_failure(const std::string &probe, const std::string &rea
 }
 
 void InFlightProbe::drain() {
-    for (Probe *const probe : all_) {
-        for (UnreturnedCall &call : probe->take_unreturned()) {
+    for (const auto &[probe, follower] : *followers_) {
+        for (UnreturnedCall &call : follower->take_unreturned()) {
             note(std::move(call), now_on(CLOCK_MONOTONIC));
         }
     }
