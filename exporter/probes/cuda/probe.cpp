@@ -51,10 +51,7 @@ public:
         : LibraryProbe("cuda", "no CUDA library in use yet"),
           config_(config_for_probes(config, shared.traced->follows_gpu_processes())),
           shows_scripts_(config.labels.script),
-          traced_(shared.traced),
-          costs_(shared.costs),
-          overhead_(shared.overhead),
-          torch_refusals_(shared.torch_refusals),
+          shared_(shared),
           out_of_memory_(shared.sinks),
           rescan_interval_(config.discovery.rescan_interval),
           features_(std::move(features)),
@@ -67,7 +64,7 @@ public:
                                    .gpus = gpus_.gpus(),
                                    .sites = config_.max_call_sites,
                                    .started = now_on(CLOCK_MONOTONIC)},
-                      callbacks(shared.report_facts)) {}
+                      callbacks()) {}
 
     ~CudaProbe() override;
     CudaProbe(const CudaProbe &) = delete;
@@ -117,13 +114,13 @@ public:
     std::vector<UnreturnedCall> take_unreturned() override { return aggregator_.take_unreturned(); }
 
 private:
-    CudaCallbacks callbacks(const ReportFactsPtr &facts);
+    CudaCallbacks callbacks();
     Result<> open() override;
     // With other probes.
     Result<> share(const CudaPrograms &programs);
     void before_drain() override;
     void after_drain() override {
-        for (const TorchRefusal &refusal : torch_refusals_->take()) {
+        for (const TorchRefusal &refusal : shared_.torch_refusals->take()) {
             aggregator_.on_torch(refusal);  // after the failed calls before it
         }
     }
@@ -151,10 +148,7 @@ private:
 
     CudaConfig config_;
     bool shows_scripts_;
-    TracedProcessesPtr traced_;
-    CostTablesPtr costs_;  // of the other probes on functions
-    OverheadLimitsPtr overhead_;
-    TorchRefusalsPtr torch_refusals_;
+    const Shared shared_;
     OutOfMemoryReporter out_of_memory_;
     nanoseconds rescan_interval_;
     ebpf::Features features_;
@@ -194,7 +188,7 @@ void CudaProbe::keep_or_find_script(Process &process) const {
     }
 }
 
-CudaCallbacks CudaProbe::callbacks(const ReportFactsPtr &facts) {
+CudaCallbacks CudaProbe::callbacks() {
     return {
         .catch_up = [this] { consumer_->rings().drain_lifecycle(); },
         .launched_by =
@@ -234,7 +228,7 @@ CudaCallbacks CudaProbe::callbacks(const ReportFactsPtr &facts) {
             [this](const ProcessKey &key) {
                 return cost_in<cuda_live_process>(consumer_->tables().processes(), key);
             },
-        .overhead = overhead_,
+        .overhead = shared_.overhead,
         .unseen_of =
             [this](const ProcessKey &key) { return governor_ ? governor_->unseen(key) : Unseen{}; },
         .open_calls = [this](nanoseconds min_age) -> std::optional<OldestCalls> {
@@ -256,8 +250,9 @@ CudaCallbacks CudaProbe::callbacks(const ReportFactsPtr &facts) {
         .forget_live = [this](auto keys) { return consumer_->tables().forget_live(keys); },
         .end_mappings = [this](auto mappings) { consumer_->tables().end_mappings(mappings); },
         .out_of_memory = [this](const auto &event) { out_of_memory_.report(event); },
-        .left_unfreed = [this](const auto &end) { traced_->cuda().on_gpu_process_end(end); },
-        .process_done = [facts](GpuProcessTotals totals) { facts->add(std::move(totals)); },
+        .left_unfreed = [this](const auto &end) { shared_.traced->cuda().on_gpu_process_end(end); },
+        .process_done =
+            [this](GpuProcessTotals totals) { shared_.report_facts->add(std::move(totals)); },
         .lost_records = [this] { return lost_records(); }};
 }
 
@@ -293,7 +288,7 @@ Result<> CudaProbe::open() {
 }
 
 Result<> CudaProbe::share(const CudaPrograms &programs) {
-    CudaShared &shared = traced_->cuda();
+    CudaShared &shared = shared_.traced->cuda();
     if (auto copied = programs.share_maps(config_, shared); !copied) {
         return copied;
     }
@@ -329,7 +324,7 @@ void CudaProbe::govern() {
     launch_probes_.emplace(*programs_);
     governor_ = std::make_unique<LaunchGovernor>(
         config_.max_overhead,
-        LaunchGovernor::Maps{programs_->tables().processes, programs_->sights_map()}, costs_,
+        LaunchGovernor::Maps{programs_->tables().processes, programs_->sights_map()}, shared_.costs,
         *programs_, *launch_probes_, can_pause);
 }
 
