@@ -25,7 +25,6 @@
 #include "exporter/probes/frame/bpf/sandbox_warnings.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/calls/call_follower.h"
-#include "exporter/probes/frame/calls/in_flight_settings.h"
 #include "exporter/probes/frame/calls/open_call_reader.h"
 #include "exporter/probes/frame/libraries/library_probe.h"
 #include "exporter/probes/frame/overview.h"
@@ -350,23 +349,10 @@ std::unique_ptr<Probe> make_cuda(const config::Config &config, const ebpf::Featu
     return probe;
 }
 
-// Even with the smallest settings, the programs enter GPU processes at their first call. If
-// somebody wants to know what the processes have used, all calls are recorded.
 std::unique_ptr<Probe> make_gpu_processes(const config::Config &config,
                                           const ebpf::Features &features, const Shared &shared) {
-    config::Config least = config;
-    auto cuda = least.of<CudaConfig>();
-    cuda.call_stacks = false;
-    cuda.python_stacks = false;
-    if (!shared.report_facts->is_wanted()) {
-        cuda.max_calls_per_second = 1;
-    }
-    cuda.max_overhead = 0;
-    cuda.pin = Pin::never;
-    cuda.pin_path.clear();
-    least.set(std::move(cuda));
-    least.set(InFlightConfig{.enabled = false});
-    return make_cuda(least, features, shared);
+    return make_cuda(config_for_gpu_processes(config, shared.report_facts->is_wanted()), features,
+                     shared);
 }
 
 std::vector<series::FamilySet> declare_cuda_families() {

@@ -51,6 +51,21 @@ CudaConfig config_for_probes(const config::Config &config, bool follows_gpu_proc
     return cuda;
 }
 
+config::Config config_for_gpu_processes(config::Config config, bool records_calls) {
+    auto cuda = config.of<CudaConfig>();
+    cuda.call_stacks = false;
+    cuda.python_stacks = false;
+    if (!records_calls) {
+        cuda.max_calls_per_second = 1;
+    }
+    cuda.max_overhead = 0;
+    cuda.pin = Pin::never;
+    cuda.pin_path.clear();
+    config.set(std::move(cuda));
+    config.set(InFlightConfig{.enabled = false});
+    return config;
+}
+
 bool is_supervised() {
     const char *const supervised = std::getenv("GPUSNOOP_SUPERVISED");
     return supervised != nullptr && std::string_view(supervised) == "1";

@@ -67,6 +67,10 @@ void read_cuda(config::Section cuda, config::Config &config);
 [[nodiscard]] CudaConfig config_for_probes(const config::Config &config,
                                            bool follows_gpu_processes);
 
+// The smallest settings of a probe that only enters GPU processes, which it does at their first
+// call. `records_calls`: all their calls, for what they have used.
+[[nodiscard]] config::Config config_for_gpu_processes(config::Config config, bool records_calls);
+
 // Whether something restarts an exporter that ends by itself or is killed: then a successor takes
 // its pins over. (The variable GPUSNOOP_SUPERVISED, which the unit, the chart and compose set.)
 [[nodiscard]] bool is_supervised();

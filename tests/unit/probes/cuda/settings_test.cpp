@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "exporter/probes/cuda/settings.h"
+#include "exporter/probes/frame/calls/in_flight_settings.h"
 #include "exporter/probes/frame/registry.h"
 
 using namespace gpusnoop;
@@ -50,4 +51,24 @@ cuda:
                                  .max_call_sites = 0,
                                  .drain_interval = 1s};
     CHECK(config->of<CudaConfig>() == expected);
+}
+
+TEST_CASE("a probe that only enters GPU processes records as little as it may") {
+    config::Config config;
+    CudaConfig whole;
+    whole.pin = probes::Pin::always;
+    whole.pin_path = "/run/bpf/gpusnoop";
+    config.set(whole);
+    CudaConfig least = whole;
+    least.call_stacks = false;
+    least.python_stacks = false;
+    least.max_calls_per_second = 1;
+    least.max_overhead = 0;
+    least.pin = probes::Pin::never;
+    least.pin_path = "";
+    const auto of_few = probes::config_for_gpu_processes(config, false);
+    CHECK(of_few.of<CudaConfig>() == least);
+    CHECK_FALSE(of_few.of<probes::InFlightConfig>().enabled);
+    least.max_calls_per_second = whole.max_calls_per_second;
+    CHECK(probes::config_for_gpu_processes(config, true).of<CudaConfig>() == least);
 }
