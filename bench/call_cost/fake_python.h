@@ -19,18 +19,19 @@ class FakePython {
 public:
     using Object = std::array<std::uint64_t, 64>;
 
-    // `version` as in python_by_version(). The calling thread is in so many functions.
-    FakePython(std::uint64_t version, std::size_t functions)
-        : python_(*probes::python_by_version(version)), objects_(first_frame + 2 * functions) {
+    // The calling thread is in so many functions.
+    FakePython(const probes::PythonInterpreter &python, std::size_t functions)
+        : python_(python), objects_(first_frame + 2 * functions) {
         python_layout &layout = python_.frames;
         auto &[runtime, interpreter, thread, c_frame] = *reinterpret_cast<Heads *>(objects_.data());
         layout.runtime = address_of(runtime);
         put(runtime, layout.interpreters, address_of(interpreter));
         put(interpreter, layout.interpreter_threads, address_of(thread));
         put(thread, layout.thread_id, static_cast<std::uint64_t>(::gettid()));
+        const bool has_c_frame = layout.c_frame != 0;
         put(thread, layout.thread_frame, address_of(c_frame));
-        Object *callee = &c_frame;
-        std::size_t caller_at = layout.c_frame - 1;
+        Object *callee = has_c_frame ? &c_frame : &thread;
+        std::size_t caller_at = has_c_frame ? layout.c_frame - 1 : layout.thread_frame;
         for (std::size_t i = 0; i < functions; i++) {
             put(*callee, caller_at, address_of(frame(i)));
             put(frame(i), layout.frame_code, address_of(code(i)));

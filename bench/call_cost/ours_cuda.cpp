@@ -14,6 +14,7 @@
 #include "exporter/probes/cuda/governor/launch_probes.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
 #include "exporter/probes/cuda/memory/python_tables.h"
+#include "exporter/probes/frame/python/interpreter.h"
 
 namespace gpusnoop::bench {
 
@@ -22,7 +23,7 @@ namespace {
 // As the exporter does when it has found an interpreter in the process.
 Result<> find_python_in_own(const probes::CudaPrograms &cuda, const Library &library) {
     constexpr std::uint64_t python_3_12 = 0x030c0000;
-    static const FakePython python(python_3_12, python_functions);
+    static const FakePython python(*probes::python_by_version(python_3_12), python_functions);
     library.functions().cuda_free(nullptr);  // makes the process known
     const auto own = static_cast<std::uint32_t>(::getpid());
     cuda_live_process process{};

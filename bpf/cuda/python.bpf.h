@@ -118,11 +118,11 @@ static __always_inline __u32 next_identity(struct scratch *scratch)
 static __always_inline void add_frame(struct scratch *scratch, __u32 frames)
 {
 	const struct python_layout *layout = &scratch->python.layout;
-	const char *bytes = scratch->python.bytes;
+	const __u8 *bytes = (const __u8 *)scratch->python.bytes;
 	__u32 last = (frames - 1) & PYTHON_FRAME_MASK;
 	__u64 place;
 
-	if (layout->owner_shim && bytes[layout->frame_owner & 0x7f] == (char)layout->owner_shim) {
+	if (layout->owner_shim && bytes[layout->frame_owner & 0x7f] >= layout->owner_shim) {
 		barrier_var(last); /* up to Linux 6.1, the verifier does not see that it is small */
 		if (frames > 0) {
 			scratch->stack.frame[last & PYTHON_FRAME_MASK].code |= PYTHON_ENTRY;
@@ -130,7 +130,7 @@ static __always_inline void add_frame(struct scratch *scratch, __u32 frames)
 		}
 		return;
 	}
-	scratch->next.code = *(__u64 *)&bytes[layout->frame_code & 0x78];
+	scratch->next.code = *(__u64 *)&bytes[layout->frame_code & 0x78] & ~PYTHON_TAGS;
 	place = *(__u64 *)&bytes[scratch->interpreter.frame_instruction & 0x78];
 	scratch->next.instruction =
 	    (place - scratch->next.code - scratch->interpreter.code_instructions) >> 1;
@@ -138,7 +138,7 @@ static __always_inline void add_frame(struct scratch *scratch, __u32 frames)
 	scratch->next.identity = next_identity(scratch);
 	barrier_var(scratch);
 	layout = &scratch->python.layout;
-	bytes = scratch->python.bytes;
+	bytes = (const __u8 *)scratch->python.bytes;
 	if (layout->frame_is_entry && bytes[layout->frame_is_entry & 0x7f])
 		scratch->next.code |= PYTHON_ENTRY;
 	mix(scratch, scratch->next.code);

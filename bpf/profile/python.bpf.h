@@ -28,16 +28,16 @@ struct {
 static __always_inline void add_frame(struct scratch *scratch, __u32 frames)
 {
 	const struct python_layout *layout = &scratch->python.layout;
-	const char *bytes = scratch->python.bytes;
+	const __u8 *bytes = (const __u8 *)scratch->python.bytes;
 	__u32 last = (frames - 1) & PYTHON_FRAME_MASK;
 
-	if (layout->owner_shim && bytes[layout->frame_owner & 0x7f] == (char)layout->owner_shim) {
+	if (layout->owner_shim && bytes[layout->frame_owner & 0x7f] >= layout->owner_shim) {
 		barrier_var(last); /* up to Linux 6.1, the verifier does not see that it is small */
 		if (frames > 0)
 			scratch->stack.address[last & PYTHON_FRAME_MASK] |= PYTHON_ENTRY;
 		return;
 	}
-	scratch->stack.address[frames] = *(__u64 *)&bytes[layout->frame_code & 0x78];
+	scratch->stack.address[frames] = *(__u64 *)&bytes[layout->frame_code & 0x78] & ~PYTHON_TAGS;
 	if (layout->frame_is_entry && bytes[layout->frame_is_entry & 0x7f])
 		scratch->stack.address[frames] |= PYTHON_ENTRY;
 	scratch->python.frames = frames + 1;

@@ -7,7 +7,8 @@
 
 #define PYTHON_MAX_PROCESSES 4096
 
-#define PYTHON_FRAME_BYTES 72 /* of a frame, without its variables */
+#define PYTHON_FRAME_BYTES 80	/* of a frame, without its variables but one */
+#define PYTHON_TAGS	   7ULL /* that addresses of objects have in frames of 3.14 */
 
 /* The offsets of members, in bytes. */
 struct python_layout {
@@ -22,7 +23,8 @@ struct python_layout {
 	__u32 frame_code;	   /* of _PyInterpreterFrame */
 	__u32 frame_previous;	   /* the same */
 	__u32 frame_owner;	   /* the same: a byte */
-	__u32 owner_shim;     /* its value in a frame of no function, below which C calls Python */
+	__u32 owner_shim;     /* from this value on, in a frame of no function, below which C calls
+			       * Python; 0: there is none */
 	__u32 frame_is_entry; /* the byte that says that C has called this one; 0: such frames do */
 };
 WIRE_SIZE(struct python_layout, 8 + 12 * 4);

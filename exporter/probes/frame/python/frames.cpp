@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "bpf/lib/python/layout.h"
 #include "exporter/probes/frame/python/number_at.h"
 
 namespace gpusnoop::probes {
@@ -22,9 +23,6 @@ constexpr std::array<std::uint64_t, 2> id_of_pthread = {720, 48};
 #else
 constexpr std::array<std::uint64_t, 2> id_of_pthread = {208, 32};
 #endif
-
-// Such addresses have tags in 3.14; objects are aligned.
-constexpr std::uint64_t tags = 7;
 
 // Of one process.
 class Memory {
@@ -91,7 +89,7 @@ std::optional<std::uint64_t> frame_in(const std::vector<PythonState> &states,
 PythonCall call_of(const PythonInterpreter &python, std::string_view frame) {
     const python_layout &layout = python.frames;
     PythonCall call;
-    call.code = number_at<std::uint64_t>(frame, layout.frame_code) & ~tags;
+    call.code = number_at<std::uint64_t>(frame, layout.frame_code) & ~PYTHON_TAGS;
     if (python.code.instructions == 0) {
         call.instruction = number_at<std::int32_t>(frame, python.frame_instruction);
     } else {

@@ -107,12 +107,9 @@ struct OffsetPlaces {
     std::size_t thread;  // thread_state
     std::size_t frame;   // interpreter_frame
     std::size_t code;    // code_object
-    bool is_for_kernel;
 };
-constexpr OffsetPlaces places_3_13 = {.thread = 19, .frame = 28, .code = 34, .is_for_kernel = true};
-// Its frames' addresses of code have tags.
-constexpr OffsetPlaces places_3_14 = {
-    .thread = 22, .frame = 31, .code = 39, .is_for_kernel = false};
+constexpr OffsetPlaces places_3_13 = {.thread = 19, .frame = 28, .code = 34};
+constexpr OffsetPlaces places_3_14 = {.thread = 22, .frame = 31, .code = 39};
 
 std::uint64_t word_at(std::string_view bytes, std::size_t index) {
     std::uint64_t word = 0;
@@ -234,7 +231,7 @@ std::optional<PythonInterpreter> python_by_offsets(std::string_view debug_offset
                              .thread_handle = at(places.thread + 5),
                              .frame_instruction = at(places.frame + 3),
                              .has_loop_for_each = false,
-                             .is_for_kernel = places.is_for_kernel};
+                             .is_for_kernel = true};
 }
 
 std::optional<PythonInterpreter> find_python(symbols::MappedFiles &files, std::uint32_t tgid,

@@ -37,7 +37,7 @@ struct PythonInterpreter {
     std::uint32_t frame_instruction;  // of _PyInterpreterFrame: where it is in its code
     // Each function has a run of the interpreter's loop of its own, which C has called.
     bool has_loop_for_each;
-    // The profile's programs in the kernel can walk its frames, too.
+    // Programs in the kernel can walk its frames, too.
     bool is_for_kernel;
 };
 
