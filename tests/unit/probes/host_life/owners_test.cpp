@@ -1,8 +1,11 @@
 // Containers and Slurm steps, from their first GPU process until their cgroup is gone.
 #include "exporter/probes/host_life/reports/owners.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -296,4 +299,46 @@ TEST_CASE("a user with many containers is limited, and takes no room of others")
     CHECK(fixture.ended(job_began + 1h).empty());
     run(1000, 0);
     CHECK(fixture.owners.left_out() == JobOwners::most_of_user);
+}
+
+TEST_CASE("all cgroups are looked for in turn, so many in a second") {
+    JobOwnersFixture fixture;
+    constexpr std::uint32_t users = 5;
+    constexpr std::uint32_t of_each = 200;
+    for (std::uint32_t i = 0; i < users * of_each; i++) {
+        std::string id = std::to_string(100'000 + i);
+        id.resize(64, 'f');
+        fixture.cgroup = "0::/docker/" + id + "\n";
+        fs::create_directories(fixture.root.path() / "docker" / id);
+        GpuProcessTotals totals = job_totals(1'000 + i, job_began + 1s);
+        totals.process.container = id;
+        totals.process.uid = 1'000 + i % users;
+        fixture.running.insert(totals.process.key);
+        fixture.owners.on_process(totals.process, JobOwnersFixture::at(job_began));
+        fixture.end(totals, job_report("0"), job_began + 2s);
+    }
+    CHECK(fixture.owners.left_out() == 0);
+    CHECK(fixture.ended(job_began + 3s).empty());
+    fs::remove_all(fixture.root.path() / "docker");
+    std::set<std::string> reported;
+    std::size_t most = 0;
+    for (auto second = 4s; second < 10s; second += 1s) {
+        const auto reports = fixture.ended(job_began + second);
+        most = std::max(most, reports.size());
+        for (const JobReport &report : reports) {
+            CHECK(reported.insert(report.names.container).second);
+        }
+    }
+    CHECK(reported.size() == users * of_each);
+    CHECK(most <= JobOwners::looks);
+}
+
+TEST_CASE("a Slurm job is reported by its steps") {
+    JobOwnersFixture fixture;
+    GpuProcessTotals totals = job_totals(7, job_began + 10s);
+    totals.process.container.clear();
+    totals.process.slurm_job_id = "4";
+    fixture.owners.on_process(totals.process, JobOwnersFixture::at(job_began));
+    fixture.end(totals, job_report("0"), job_began + 12s);
+    CHECK(fixture.ended(job_began + 1h).empty());
 }
