@@ -16,6 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// More than the exporter allows itself, as the machine may be busy, and less than the names take.
+constexpr std::chrono::seconds at_most{10};
+
 struct TimedAnswer {
     HttpAnswer answer;
     Clock::time_point at;
@@ -51,9 +54,8 @@ TEST_CASE("names that take long to read delay neither a profile nor the exporter
         const auto most = std::stoi(refused.body.substr(refused.body.find(before) + before.size()));
         const std::chrono::duration<double> took = taken.at - asked;
         WARN("ended after " << took.count() << " s, said to take " << most << " s at most");
-        // A second for a busy machine.
-        CHECK(took < std::chrono::seconds(most + 1));
-        CHECK(took < std::chrono::seconds(6));
+        CHECK(took < std::chrono::seconds(most) + std::chrono::seconds(4));
+        CHECK(took < at_most);
     }
     SECTION("the exporter ends") {
         std::this_thread::sleep_for(std::chrono::milliseconds(1500));
@@ -62,6 +64,6 @@ TEST_CASE("names that take long to read delay neither a profile nor the exporter
         CHECK(exporter.process().wait() == 0);
         const std::chrono::duration<double> took = Clock::now() - told;
         WARN("ended after " << took.count() << " s");
-        CHECK(took < std::chrono::seconds(6));
+        CHECK(took < at_most);
     }
 }
