@@ -110,7 +110,10 @@ TEST_CASE("a file that is no library is counted, and others are attached to", "[
             users.push_back(std::make_unique<e2e::MapsAsCode>(file));
         }
         const Exporter exporter;
-        CHECK(bad_library_failures(exporter.scrape(), "elf") >= static_cast<double>(ways.size()));
+        eventually("all failures to be counted: " + exporter.log(), [&] {
+            return bad_library_failures(exporter.scrape(), "elf") >=
+                   static_cast<double>(ways.size());
+        });
         check_good_library_counts(exporter);
     }
 }
