@@ -31,44 +31,6 @@ bool began_before(const Process &process, nanoseconds moment) {
 
 }  // namespace
 
-CudaParts::CudaParts(series::FamilySet &families, CudaProcesses &processes,
-                     const CudaSettings &settings, const CudaCallbacks &callbacks)
-    : memory(families, processes.table(), callbacks, settings.started),
-      copies(families),
-      launches(families, processes.table(), callbacks, settings.started),
-      graphs(families),
-      events(families),
-      errors(families),
-      out_of_memory(
-          families, processes.table(), settings.gpus,
-          {.use_site = [this](Process &process,
-                              const Site &site) { memory.use_site(process, site); },
-           .on_event = [&callbacks](const OutOfMemory &event) { callbacks.out_of_memory(event); }}),
-      idle(families, processes.table(), callbacks, settings.started) {}
-
-void CudaParts::started(Process &process) {
-    memory.started(process);
-    CudaCopies::started(process);
-    CudaLaunches::started(process);
-    CudaGraphs::started(process);
-    CudaEvents::started(process);
-    CudaErrors::started(process);
-    CudaOutOfMemory::started(process);
-    CudaIdleHeld::started(process);
-}
-
-void CudaParts::tidy(nanoseconds now, nanoseconds retention) {
-    memory.tidy(now, retention);
-    launches.tidy(now);
-    out_of_memory.tidy(now);
-    idle.tidy(now);
-}
-
-bool CudaParts::are_done_with(const Process &process) {
-    return MemoryAccounting::is_done_with(process) && CudaLaunches::is_done_with(process) &&
-           CudaOutOfMemory::is_done_with(process);
-}
-
 CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
     : settings_(std::move(settings)),
       callbacks_(std::move(callbacks)),
@@ -83,7 +45,7 @@ CudaAggregator::CudaAggregator(CudaSettings settings, CudaCallbacks callbacks)
                      process.lost_before = callbacks_.lost_records();
                      parts_.started(process);
                  }),
-      parts_(families_, processes_, settings_, callbacks_),
+      parts_(families_, processes_, settings_.gpus, settings_.started, callbacks_),
       overhead_(make_overhead_family(families_), "cuda", callbacks_.overhead),
       reconciler_(parts_.memory, processes_.table(), callbacks_) {}
 

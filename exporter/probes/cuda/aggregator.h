@@ -16,19 +16,12 @@
 #include "bpf/cuda/cuda.h"
 #include "exporter/discovery/gpus/gpus.h"
 #include "exporter/probes/cuda/callbacks.h"
-#include "exporter/probes/cuda/copies/copies.h"
-#include "exporter/probes/cuda/errors.h"
-#include "exporter/probes/cuda/events/events.h"
 #include "exporter/probes/cuda/events/pending_events.h"
-#include "exporter/probes/cuda/graphs/graphs.h"
-#include "exporter/probes/cuda/idle/idle_held.h"
-#include "exporter/probes/cuda/launches/launches.h"
-#include "exporter/probes/cuda/memory/accounting.h"
 #include "exporter/probes/cuda/memory/held_memory.h"
 #include "exporter/probes/cuda/memory/memory_owners.h"
 #include "exporter/probes/cuda/memory/reconcile.h"
 #include "exporter/probes/cuda/memory/summary.h"
-#include "exporter/probes/cuda/out_of_memory/out_of_memory.h"
+#include "exporter/probes/cuda/parts.h"
 #include "exporter/probes/cuda/processes.h"
 #include "exporter/probes/frame/bpf/overhead.h"
 #include "exporter/probes/frame/calls/open_calls.h"
@@ -48,31 +41,6 @@ struct CudaSettings {
     std::uint32_t sites = 10;               // call sites shown of each process
     // allocations from before this were counted by an earlier exporter
     std::chrono::nanoseconds started{};
-};
-
-// The parts that count, in the order in which their families are on the page. They do not know each
-// other.
-struct CudaParts {
-    // The arguments must outlive it.
-    CudaParts(series::FamilySet &families, CudaProcesses &processes, const CudaSettings &settings,
-              const CudaCallbacks &callbacks);
-    CudaParts(const CudaParts &) = delete;
-    CudaParts &operator=(const CudaParts &) = delete;
-
-    void started(Process &process);
-    // Before processes are forgotten.
-    void tidy(std::chrono::nanoseconds now, std::chrono::nanoseconds retention);
-    // Whether all of an ended process is counted.
-    [[nodiscard]] static bool are_done_with(const Process &process);
-
-    MemoryAccounting memory;
-    CudaCopies copies;
-    CudaLaunches launches;
-    CudaGraphs graphs;
-    CudaEvents events;
-    CudaErrors errors;
-    CudaOutOfMemory out_of_memory;
-    CudaIdleHeld idle;
 };
 
 // Decodes each record, finds its process, and passes it to the part that counts it; passes data

@@ -8,6 +8,7 @@
 #include "bpf/cuda/functions.h"
 #include "cuda_in_flight.skel.h"
 #include "exporter/base/log.h"
+#include "exporter/discovery/gpus/gpu_lookup.h"
 #include "exporter/ebpf/maps/counters.h"
 #include "exporter/probes/cuda/aggregator.h"
 #include "exporter/probes/cuda/attach/attacher.h"
@@ -15,7 +16,6 @@
 #include "exporter/probes/cuda/attach/pins.h"
 #include "exporter/probes/cuda/attach/programs.h"
 #include "exporter/probes/cuda/consumer.h"
-#include "exporter/probes/cuda/describe.h"
 #include "exporter/probes/cuda/families.h"
 #include "exporter/probes/cuda/governor/governor.h"
 #include "exporter/probes/cuda/out_of_memory/report.h"
@@ -142,8 +142,11 @@ private:
     // Nothing for a launch that may be over.
     [[nodiscard]] bool may_have_ended(const open_call_record &record) const;
 
+    void describe_new(Process &process);
     // For the next exporter, or from the one before.
     void keep_or_find_script(Process &process) const;
+    // Nothing: they cannot be listed.
+    [[nodiscard]] std::optional<OldestCalls> oldest_calls(nanoseconds min_age);
 
     CudaConfig config_;
     bool shows_scripts_;
@@ -187,6 +190,28 @@ void CudaProbe::keep_or_find_script(Process &process) const {
     }
 }
 
+void CudaProbe::describe_new(Process &process) {
+    describe(process, gpus_);
+    keep_or_find_script(process);
+    if (config_.endings != ebpf::Endings::exits) {
+        sandboxes_.look(process);
+    }
+    process.is_complete = has_all_calls(process);
+    if (config_.python_stacks) {
+        consumer_->names().look_for_python(process);
+    }
+}
+
+std::optional<OldestCalls> CudaProbe::oldest_calls(nanoseconds min_age) {
+    if (auto oldest = open_calls_.and_then([&](const auto &reader) {
+            return reader->read_oldest(
+                min_age, [this](const auto &record) { return !may_have_ended(record); });
+        })) {
+        return *std::move(oldest);
+    }
+    return std::nullopt;
+}
+
 CudaCallbacks CudaProbe::callbacks() {
     return {
         .catch_up = [this] { consumer_->rings().drain_lifecycle(); },
@@ -208,18 +233,7 @@ CudaCallbacks CudaProbe::callbacks() {
                                                 site, consumer_->tables());
             },
         .forget_stack = [this](std::int32_t stack) { consumer_->tables().forget_stack(stack); },
-        .describe =
-            [this](Process &process) {
-                describe(process, gpus_);
-                keep_or_find_script(process);
-                if (config_.endings != ebpf::Endings::exits) {
-                    sandboxes_.look(process);
-                }
-                process.is_complete = has_all_calls(process);
-                if (config_.python_stacks) {
-                    consumer_->names().look_for_python(process);
-                }
-            },
+        .describe = [this](Process &process) { describe_new(process); },
         .has_all_calls = [this](const Process &process) { return has_all_calls(process); },
         .has_profiler =
             [this](const ProcessKey &key) { return consumer_->tables().has_profiler(key); },
@@ -230,15 +244,7 @@ CudaCallbacks CudaProbe::callbacks() {
         .overhead = shared_.overhead,
         .unseen_of =
             [this](const ProcessKey &key) { return governor_ ? governor_->unseen(key) : Unseen{}; },
-        .open_calls = [this](nanoseconds min_age) -> std::optional<OldestCalls> {
-            if (auto oldest = open_calls_.and_then([&](const auto &reader) {
-                    return reader->read_oldest(
-                        min_age, [this](const auto &record) { return !may_have_ended(record); });
-                })) {
-                return *std::move(oldest);
-            }
-            return std::nullopt;
-        },
+        .open_calls = [this](nanoseconds min_age) { return oldest_calls(min_age); },
         .note_unknown_kernels =
             [this](const ProcessKey &key, std::size_t kernels) {
                 if (governor_) {

@@ -18,6 +18,10 @@
 #include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/series/family.h"
 
+namespace gpusnoop::discovery {
+class GpuLookup;
+}
+
 namespace gpusnoop::probes {
 
 // How a process uses the CUDA runtime. If in several ways, the first of these counts.
@@ -82,6 +86,10 @@ const State &state_of(const Process &process) {
 
 // A process can use any numbers of devices; a number over the limit is an unknown device.
 inline constexpr std::int32_t max_devices = CUDA_KNOWN_DEVICES;
+
+// Fills in all values that can be found in /proc for a process: its start time, names, container
+// and GPUs.
+void describe(Process &process, discovery::GpuLookup &gpus);
 
 // The device of a record. A thread that was never seen to choose a device uses the first, if all
 // calls of the process were seen.
