@@ -152,8 +152,8 @@ void ReportMaker::warn_of_left_out() {
     if (lines_.due("left out")) {
         left_out_ = owners_.left_out();
         log::warn(
-            "there are no reports of some containers or Slurm steps: too many of one user, "
-            "or of all, run GPU processes");
+            "some containers or Slurm steps get no report: too many of one user, or of all users, "
+            "run GPU processes");
     }
 }
 

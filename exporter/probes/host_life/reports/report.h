@@ -54,7 +54,7 @@ struct JobReport {
 // "process", "container", "slurm_step".
 [[nodiscard]] std::string_view to_string(JobReport::Kind kind);
 
-// "train.py (pid 7) lasted 2h 5m on GPU 0: peak 61.2 GiB, mean 40.1 GiB; ...". Lower bounds have a
+// "train.py (pid 7) lasted 2h 5m; GPU 0: peak 61.2 GiB, mean 40.1 GiB; ...". Lower bounds have a
 // "≥" before them.
 [[nodiscard]] std::string sentence_of(const JobReport &report);
 
