@@ -45,7 +45,8 @@ std::vector<ReportJson> reports_of(const Exporter &exporter, const std::string &
     const HttpAnswer answer = http(exporter.port(), "/api/v1/exits");
     REQUIRE(answer.status == 200);
     std::vector<ReportJson> all;
-    for (const ReportJson &report : ReportJson::parse(answer.body).at("reports")) {
+    const ReportJson page = ReportJson::parse(answer.body);
+    for (const ReportJson &report : page.at("reports")) {
         if (report.at("kind") == kind) {
             all.push_back(report);
         }

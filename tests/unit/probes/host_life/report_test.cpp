@@ -112,7 +112,8 @@ TEST_CASE("the page of ends has reports, selected by cause and process") {
     const ApiPage page = exits_page({}, {other, whole_report()}, nullptr);
     const auto pids = [&](const QueryParameters &query) {
         std::string all;
-        for (const auto &report : nlohmann::json::parse(page.write(query)->text).at("reports")) {
+        const auto json = nlohmann::json::parse(page.write(query)->text);
+        for (const auto &report : json.at("reports")) {
             all += report.at("pid").dump() + " ";
         }
         return all;
