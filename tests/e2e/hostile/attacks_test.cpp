@@ -153,8 +153,10 @@ TEST_CASE("attacks of a user at the same time do not harm others", "[.soak]") {
     const e2e::HasPythons pythons;
     const e2e::LaunchesAtAnyAddress addresses;
     const e2e::MapsAllTheTime maps;
+    // Each victim leaves its series behind.
     Exporter exporter(
-        "discovery: {rescan_interval: 1s}\nsyscall: {enabled: true}\nin_flight: {min_age: 1ms}\n"
+        "series: {budget: 200000}\ndiscovery: {rescan_interval: 1s}\nsyscall: {enabled: "
+        "true}\nin_flight: {min_age: 1ms}\n"
         "torch: {enabled: true}\n"
         "targets: {comms: [locker, stacks, pythons]}\n" +
         own_groups("auto") +
