@@ -140,7 +140,7 @@ std::string_view to_string(JobReport::Kind kind) {
 std::string sentence_of(const JobReport &report) {
     const JobReport::AtLeast &at_least = report.at_least;
     std::string text = fmt::format("{} lasted {}{}", subject_of(report), bound(at_least.lasted),
-                                   span_text(in_seconds(report.lasted)));
+                                   age_text(in_seconds(report.lasted)));
     if (report.kind != JobReport::Kind::process) {
         text += fmt::format(", {} GPU process{}", count_text(report.processes),
                             report.processes == 1 ? "" : "es");
@@ -153,7 +153,7 @@ std::string sentence_of(const JobReport &report) {
                     count_or_unknown(report.slow_calls, at_least.slow),
                     count_or_unknown(report.hanging_calls, at_least.slow));
     text += report.waited ? fmt::format("the GPU waited {}{} for the host", bound(at_least.waited),
-                                        span_text(in_seconds(*report.waited)))
+                                        age_text(in_seconds(*report.waited)))
                           : "unknown how long the GPU waited for the host";
     return text + "; end: " + ends_text(report);
 }

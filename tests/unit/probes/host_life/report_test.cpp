@@ -52,21 +52,22 @@ TEST_CASE("a report is a sentence for people") {
           "and ≥ 0 hanging calls; the GPU waited ≥ 1m 5s for the host; end: exit code 0");
     JobReport unknown{.lasted = 3s, .pid = 8};
     unknown.names.comm = "a.out";
-    CHECK(sentence_of(unknown) ==
-          "a.out (pid 8) lasted 3s; no GPU memory; 0 launches; copied 0 B; 0 errors, unknown slow "
-          "and unknown hanging calls; unknown how long the GPU waited for the host; end: "
-          "unknown");
+    CHECK(
+        sentence_of(unknown) ==
+        "a.out (pid 8) lasted 3.00s; no GPU memory; 0 launches; copied 0 B; 0 errors, unknown slow "
+        "and unknown hanging calls; unknown how long the GPU waited for the host; end: "
+        "unknown");
     JobReport step{.kind = JobReport::Kind::slurm_step, .lasted = 3s};
     step.names.slurm_job_id = "4711";
     step.slurm_step_id = "0";
     step.processes = 8;
     step.causes = {{"0", 7}, {"oom_kill", 1}};
     const std::string text = sentence_of(step);
-    CHECK(text.starts_with("step 0 of Slurm job 4711 lasted 3s, 8 GPU processes; "));
+    CHECK(text.starts_with("step 0 of Slurm job 4711 lasted 3.00s, 8 GPU processes; "));
     CHECK(text.ends_with("; end: exit code 0 (7), oom_kill (1)"));
     JobReport container{.kind = JobReport::Kind::container};
     container.names.container = std::string(64, 'c');
-    CHECK(sentence_of(container).starts_with("container cccccccccccc lasted 0s, 1 GPU process; "));
+    CHECK(sentence_of(container).starts_with("container cccccccccccc lasted 0ns, 1 GPU process; "));
 }
 
 TEST_CASE("a report is an object for programs") {
