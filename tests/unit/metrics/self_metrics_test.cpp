@@ -225,6 +225,7 @@ TEST_CASE("every family of a probe says whose calls it counts") {
                                                  "function_unobserved_seconds_total",
                                                  "nvswitch_sxid_total",
                                                  "slurm_job_gpu_info",
+                                                 "cuda_memory_owner_peak_bytes",
                                                  "xid_lines_ignored_total",
                                                  "host_pressure_seconds_total",
                                                  "host_cpu_throttled_seconds_total",

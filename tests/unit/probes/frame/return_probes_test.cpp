@@ -82,5 +82,5 @@ TEST_CASE("the doctor says what harmful return probes cost") {
     CHECK(finding(true).verdict == doctor::Verdict::ok);
     CHECK(finding(true).costs.empty());
     CHECK(finding(false).verdict == doctor::Verdict::warn);
-    CHECK_THAT(finding(false).costs, Catch::Matchers::ContainsSubstring("seen at exits"));
+    CHECK_THAT(finding(false).costs, Catch::Matchers::ContainsSubstring("probes exits instead"));
 }
