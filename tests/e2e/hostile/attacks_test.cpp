@@ -108,9 +108,12 @@ std::chrono::duration<double> check_victim(const Exporter &exporter, const std::
     const TemporaryDirectory directory;
     const auto library = directory / "libcudart.so.12";
     std::filesystem::copy_file(standin("12/libcudart.so.12"), library);
+    // An earlier copy, which is gone, can have had its inode's number.
+    const std::size_t before = exporter.times_attached_to(library);
     const auto began = AttackClock::now();
     const e2e::MapsAsCode mapped(library);
-    exporter.wait_until_attached_to(library);
+    eventually("the exporter to attach to the copy: " + exporter.log(),
+               [&] { return exporter.times_attached_to(library) > before; });
     const std::chrono::duration<double> took = AttackClock::now() - began;
     const Process victim({standin("workload"), "--iterations", "200", "--name", comm, "--hold"},
                          {{"LD_LIBRARY_PATH", directory.path().string()},
