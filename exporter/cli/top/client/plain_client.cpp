@@ -120,14 +120,12 @@ void PlainClient::ask(const std::string &target) {
     const std::string host = url.substr(7, url.find('/', 7) - 7);  // behind "http://"
     request_ = "GET " + address_.path + target + " HTTP/1.1\r\nHost: " + host +
                "\r\nAccept: */*\r\nConnection: close\r\n\r\n";
-    is_asking_ = true;
     set_timer({.tv_sec = patience_seconds, .tv_nsec = 0});
     connect();
 }
 
 void PlainClient::give_up() {
     socket_.reset();
-    is_asking_ = false;
     has_ended_ = false;
     received_.clear();
     failure_.clear();
@@ -238,9 +236,6 @@ Result<Answer> PlainClient::answer() {
 }
 
 std::optional<Result<Answer>> PlainClient::take() {
-    if (!is_asking_) {
-        return std::nullopt;
-    }
     std::array<epoll_event, 2> events{};
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
     for (int i = 0; i < count && failure_.empty(); i++) {

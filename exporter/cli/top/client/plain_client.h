@@ -45,7 +45,6 @@ private:
     Fd epoll_;
     Fd timer_;
     Fd socket_;
-    bool is_asking_ = false;
     bool has_ended_ = false;  // by the server
     std::string request_;     // what is not sent yet
     std::string received_;
