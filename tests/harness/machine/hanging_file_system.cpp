@@ -158,6 +158,8 @@ HangingFileSystem::HangingFileSystem(const std::string &name, const std::filesys
         Server(device.get(), name, bytes, owner).run();
     }
     REQUIRE(pid_ > 0);
+    // A signal would end it before it is ready for it.
+    REQUIRE(std::filesystem::exists(file()));
 }
 
 HangingFileSystem::~HangingFileSystem() {
