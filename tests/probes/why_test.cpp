@@ -243,11 +243,10 @@ TEST_CASE("why says the same where launches are observed intermittently", "[kern
         Steps loop;
     };
     for (const auto &[key, loop] : std::vector<Situation>{
+             // One between calls and one inside of them: other states are no different.
              {"data", training({"pipe", "30", "burn", "4"}, launches)},
-             {"lock", training({"futex", "30", "burn", "4"}, launches)},
              {"memory_calls",
               training({"inside", "allocate", "sleep", "30", "burn", "4"}, launches)},
-             {"host", training({"burn", "30", "pipe", "2"}, launches)},
              {"gpu", {"launches", "1000", "inside", "synchronize", "poll", "30", "burn", "4"}},
              // A mix of causes, none of which has half of the time.
              {"data", training({"pipe", "18", "burn", "10", "futex", "8"}, launches)},
