@@ -339,7 +339,8 @@ TEST_CASE("all cgroups are looked for in turn, so many in a second") {
     for (std::size_t i = all - 100; i < all; i++) {
         fs::remove(directories[i]);
     }
-    CHECK(report_for(10s) == 100);
+    CHECK(report_for(10s) <= JobOwners::looks);
+    CHECK(reported.size() == 100);
     fs::remove_all(fixture.root.path() / "docker");
     CHECK(report_for(20s) <= JobOwners::looks);
     CHECK(reported.size() == all);
