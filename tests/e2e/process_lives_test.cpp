@@ -73,8 +73,7 @@ void check_short_processes(const std::string &mode, int thousands) {
         const Finished finished =
             run({"sh", "-c",
                  "seq 1 1000 | xargs -P 4 -I@ \"$0\" --everything " + work +
-                     " --leak 10 --name short --seed " + std::to_string(thousand) +
-                     "@ >/dev/null",
+                     " --leak 10 --name short --seed " + std::to_string(thousand) + "@ >/dev/null",
                  standin("workload")},
                 {{"STANDIN_TRUTH_DIR", directory.path().string()}});
         REQUIRE(finished.code == 0);

@@ -50,10 +50,9 @@ Result<std::vector<std::uint16_t>> select_functions(const std::vector<std::strin
     return selected;
 }
 
-constexpr Option function_option = {
-    .name = "--function",
-    .takes = Option::Takes::texts,
-    .help = "Only functions that match this glob. Repeatable."};
+constexpr Option function_option = {.name = "--function",
+                                    .takes = Option::Takes::texts,
+                                    .help = "Only functions that match this glob. Repeatable."};
 constexpr Option own_options[] = {stack_option, function_option};
 
 class CudaTracer final : public Tracer {

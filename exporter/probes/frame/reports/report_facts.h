@@ -47,8 +47,8 @@ public:
     }
     [[nodiscard]] std::vector<GpuProcessTotals> take() { return std::exchange(ended_, {}); }
 
-    // `host_time`, of processes that submitted work: the key is that of the followed process. Again,
-    // if there is more.
+    // `host_time`, of processes that submitted work: the key is that of the followed process.
+    // Again, if there is more.
     void add_waited(const ProcessKey &key, const HostWaited &waited, std::chrono::nanoseconds now) {
         if (auto *const kept = at(waited_, key, now)) {
             *kept = waited;
