@@ -189,6 +189,13 @@ TEST_CASE("file offers: a postponed file keeps every process waiting, for its ti
         file.attach(3);
         CHECK(offers.busy().empty());  // not once more by the mapping that waited
     }
+    SECTION("and not by the one that waited if the new one ends") {
+        CHECK(file.map(3, offers_start + 20ms));
+        file.open(3);
+        file.finish_opening();
+        offers.try_again(file.key());
+        CHECK(file.state() == State::wanted);
+    }
 }
 
 TEST_CASE("file offers: a file that awaits its turn is opened in it") {
