@@ -187,6 +187,17 @@ TEST_CASE("a process that costs too much has its launches seen in turns, and not
     check_account_at_rest(exporter);
 }
 
+TEST_CASE("a process that begins while its runtime's launches are counted has the same limit",
+          "[kernel]") {
+    require_bpf();
+    const Node node(attach_modes().front());
+    const Launcher first("first");
+    node.wait_for_pause(first);
+    const Launcher second("second");
+    node.wait_for_pause(second);
+    node.exporter.wait_for_log("pid=" + second.pid() + " overhead=");
+}
+
 TEST_CASE("a process that ends in a pause leaves all others as they were", "[kernel]") {
     require_bpf();
     const std::string endings = GENERATE("auto", "exits");

@@ -154,8 +154,10 @@ void LaunchGovernor::decide(const ProcessKey &process, State &state, nanoseconds
             "traced in full",
             {{"probe", "cuda"}, {"pid", process.tgid}});
     }
-    // Before, it must be known that each of its launches is one of the driver's.
-    const bool can_count = costs.even_launches > 0 && state.odd_looks == 0 && !state.is_odd;
+    // Before, it must be known that each of its launches is one of the driver's. Of a process that
+    // begins while its runtime's are counted, others have shown it.
+    const bool can_count = state.odd_looks == 0 && !state.is_odd &&
+                           (costs.even_launches > 0 || probes_.has_no_ends(process.tgid));
     const nanoseconds own = costs.counts.cost;
     const bool is_within = state.budget.note(now, own + others, times_of(process, state));
     // In a pause, its launches are not counted.

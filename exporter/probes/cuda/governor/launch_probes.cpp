@@ -177,6 +177,21 @@ bool LaunchProbes::is_seen(std::uint32_t tgid) {
     return in_driver.value_or(in_runtime.value_or(true));
 }
 
+bool LaunchProbes::has_no_ends(std::uint32_t tgid) {
+    const std::lock_guard lock(mutex_);
+    bool uses_any = false;
+    for (const auto &[id, file] : files_) {
+        const auto users = users_.find(id);
+        if (users != users_.end() && users->second.contains(tgid)) {
+            if (!file.ends.is_empty()) {
+                return false;
+            }
+            uses_any = true;
+        }
+    }
+    return uses_any;
+}
+
 void LaunchProbes::warn(std::string_view what, const Error &error) {
     if (warnings_.allow(now_on(CLOCK_MONOTONIC))) {
         log::warn(what, {{"probe", "cuda"}, {"reason", error.message}});

@@ -75,6 +75,8 @@ public:
     // Returns when nothing is attached any more that should not be. False: something could not be
     // attached.
     bool set(const Wanted &wanted);
+    // Whether none of the files that the process uses has probes at both ends of launches.
+    [[nodiscard]] bool has_no_ends(std::uint32_t tgid);
     // Whether the process's launches are seen or counted; a process that maps none of the files is.
     [[nodiscard]] bool is_seen(std::uint32_t tgid);
 
