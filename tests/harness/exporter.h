@@ -71,7 +71,8 @@ public:
 
     // Ends it in a way that leaves detaching from perf events, at which the kernel takes a tenth of
     // a second each, to its helper process, beside the tests that follow. Killed, it would detach
-    // itself.
+    // itself. Not where they have return probes on functions that a next test's programs leave by
+    // exceptions.
     void end_by_perf();
 
 private:
