@@ -152,7 +152,7 @@ TEST_CASE("memory that is held idle is counted for who holds it, and not for who
           "[kernel][long][beside]") {
     require_bpf();
     const GpuNode node(1);
-    const Exporter exporter(node.config());
+    const Exporter exporter("in_flight: {enabled: true}\n" + node.config());
     const Process holder = peaks_hold_library(exporter);
     Process idle = peaks_program("idle", {"allocate", "1", "300", "wait"});
     Process empty = peaks_program("empty", {"allocate", "1", "300", "free", "1", "wait"});
