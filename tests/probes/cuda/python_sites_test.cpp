@@ -221,7 +221,7 @@ TEST_CASE("a function of Python that is gone lends its name to no other", "[kern
 TEST_CASE("a Python program that is refused GPU memory has the line that asked for it",
           "[kernel][modes]") {
     require_bpf();
-    const std::string mode = GENERATE(from_range(attach_modes()));
+    const std::string mode = GENERATE(from_range(attach_modes({"session", "multi"})));
     const std::string interpreter = GENERATE(from_range(python_commands()));
     CAPTURE(mode, interpreter);
     const Exporter exporter(attached_by(mode) + python_sites_config);
