@@ -216,7 +216,7 @@ TEST_CASE("one profile runs at a time, and ends when its client goes away", "[e2
     CHECK(exporter.log().find("result=\"the client disconnected\"") != std::string::npos);
 }
 
-TEST_CASE("profiles leave nothing behind", "[e2e][beside]") {
+TEST_CASE("profiles leave nothing behind", "[e2e]") {
     require_bpf();
     Exporter exporter(named);
     const Process process = hold_stacks("burn", "1");
