@@ -151,10 +151,12 @@ TEST_CASE("a limit of open files that is too low is named", "[e2e][beside]") {
 
 TEST_CASE("a limit of open files that is too low ends no exporter by a signal", "[e2e][beside]") {
     require_bpf();
+    const TemporaryDirectory directory;
+    write_file(directory / "config.yaml", beside_others());
     for (int limit = 128; limit <= 136; limit++) {
         const Finished finished =
             run({"timeout", "2", "prlimit", "--nofile=" + std::to_string(limit), exporter_binary(),
-                 no_address});
+                 no_address, "--config.file=" + (directory / "config.yaml").string()});
         INFO(limit << '\n' << finished.output);
         constexpr int timed_out = 124;  // it serves
         CHECK((finished.code == 1 || finished.code == timed_out));

@@ -47,12 +47,6 @@ std::vector<fs::path> copies_in(const TemporaryDirectory &directory, int count) 
     return copies;
 }
 
-// A block `discovery:` for an exporter that attaches to copies alone, and so disturbs no other
-// test: it is long in letting go.
-std::string of_copies(const std::string &settings = "") {
-    return "discovery: {" + settings + "exclude: [\"" + standin("*") + "\"]}\n";
-}
-
 // A process that maps them all, as a loader would.
 e2e::Child user_of(const std::vector<fs::path> &files) {
     return e2e::Child([files] {
@@ -133,7 +127,7 @@ TEST_CASE("an exporter with many perf events ends soon, and a helper process det
     const TemporaryDirectory directory;
     const auto copies = copies_in(directory, 1);
     const e2e::Child user = user_of(copies);
-    Exporter exporter(of_copies() + attached_by("perf"));
+    Exporter exporter(beside_others() + attached_by("perf"));
     wait_until_attached_to_all(exporter, copies);
     const auto links = links_of(exporter.process().pid());
     REQUIRE(links.size() > 100);
@@ -231,7 +225,7 @@ TEST_CASE("a library that is used again during detaching is counted at once, eac
     require_bpf();
     const TemporaryDirectory directory;
     const auto copies = copies_in(directory, 1);
-    Exporter exporter(of_copies("rescan_interval: 1s, keep: 0s, ") + attached_by("perf"));
+    Exporter exporter(beside_others("rescan_interval: 1s, keep: 0s, ") + attached_by("perf"));
     for (const std::size_t use : {1U, 2U}) {
         CAPTURE(use);
         // Attached to already when the program is there, the second time.

@@ -40,6 +40,10 @@ std::string without_company(const std::string &config) {
            "\"]}\n";
 }
 
+std::string beside_others(const std::string &settings) {
+    return "discovery: {" + settings + "exclude: [\"" + standin("*") + "\"]}\n";
+}
+
 std::vector<std::string> attach_modes(std::vector<std::string> of) {
     if (const char *const wanted = std::getenv("GPUSNOOP_TEST_MODES")) {
         const std::string modes = "," + std::string(wanted) + ",";

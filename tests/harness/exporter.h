@@ -25,6 +25,9 @@ std::string attached_by(const std::string &mode);
 // The configuration, which has no block `discovery:`, for an exporter that leaves the programs
 // alone that run beside other tests: where counts of a whole probe are compared.
 std::string without_company(const std::string &config);
+// The block `discovery:`, with more settings, for an exporter beside other tests: it attaches to
+// none of the stand-ins, whose programs those run untraced, or traced in a way of their own.
+std::string beside_others(const std::string &settings = "");
 // The modes that a test tries: the modes in `of` that GPUSNOOP_TEST_MODES names (words, divided by
 // commas), or all if it is not set. CTest runs each test with the tag [modes] by session, and once
 // more, with the label `long`, by multi and perf.

@@ -25,7 +25,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const std::string named = "functions: {enabled: false}\ntargets: {comms: [stacks]}\n";
+const std::string named =
+    "functions: {enabled: false}\ntargets: {comms: [stacks]}\n" + beside_others();
 
 Process hold_stacks(const std::string &what, const std::string &amount) {
     Process process({standin("stacks"), what, amount});
