@@ -27,8 +27,9 @@ public:
     }
 
     // A line of the configuration.
-    [[nodiscard]] std::string config() const {
-        return "discovery: {nvidia_proc_path: " + files_.path().string() + "}\n";
+    [[nodiscard]] std::string config() const { return "discovery: {" + setting() + "}\n"; }
+    [[nodiscard]] std::string setting() const {
+        return "nvidia_proc_path: " + files_.path().string();
     }
 
     // The file that describes a GPU.

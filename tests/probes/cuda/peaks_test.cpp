@@ -6,6 +6,7 @@
 #include <catch2/generators/catch_generators_range.hpp>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -152,15 +153,25 @@ TEST_CASE("memory that is held idle is counted for who holds it, and not for who
           "[kernel][long][beside]") {
     require_bpf();
     const GpuNode node(1);
-    const Exporter exporter("in_flight: {enabled: true}\n" + node.config());
-    const Process holder = peaks_hold_library(exporter);
-    Process idle = peaks_program("idle", {"allocate", "1", "300", "wait"});
-    Process empty = peaks_program("empty", {"allocate", "1", "300", "free", "1", "wait"});
+    const TemporaryDirectory copies;
+    const Process::Environment environment = {{"LD_LIBRARY_PATH", copies.path().string()}};
+    const Exporter exporter("in_flight: {enabled: true}\n" + beside_others(node.setting() + ", "));
+    for (const std::filesystem::path library : {"12/libcudart.so.12", "driver/libcuda.so.1"}) {
+        std::filesystem::copy_file(standin(library), copies / library.filename());
+    }
+    const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"},
+                         environment);
+    exporter.wait_until_attached_to(copies / "libcudart.so.12");
+    exporter.wait_until_attached_to(copies / "libcuda.so.1");
+    Process idle = peaks_program("idle", {"allocate", "1", "300", "wait"}, {}, environment);
+    Process empty =
+        peaks_program("empty", {"allocate", "1", "300", "free", "1", "wait"}, {}, environment);
     peaks_next(idle, 2);
     peaks_next(empty, 2);
     const Process works(
-        {standin("workload"), "--rate", "5", "--seconds", "600", "--leak", "5", "--name", "works"});
-    const Process hangs({standin("hangs"), "--threads", "40", "--name", "hangs"});
+        {standin("workload"), "--rate", "5", "--seconds", "600", "--leak", "5", "--name", "works"},
+        environment);
+    const Process hangs({standin("hangs"), "--threads", "40", "--name", "hangs"}, environment);
     hangs.wait_for_output("hanging");
 
     const auto idled = [&] { return exporter.scrape().sum(idle_family, {{"comm", "idle"}}); };
