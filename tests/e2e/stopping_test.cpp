@@ -144,7 +144,7 @@ TEST_CASE("an exporter with many perf events ends soon, and a helper process det
     // Meanwhile the port is free, and another exporter attaches and counts.
     {
         CHECK(is_free(port));
-        const Exporter next;
+        const Exporter next(beside_others());
         next.wait_until_attached_to(copies[0]);
         stopping_check_counted(next, copies[0], "next");
     }
