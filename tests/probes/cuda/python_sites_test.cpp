@@ -1,6 +1,7 @@
 // Memory that programs of Python allocate, which say themselves at which lines.
 #include <signal.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -214,7 +215,12 @@ TEST_CASE("a function of Python that is gone lends its name to no other", "[kern
     });
     for (const auto &[label, size] : shown) {
         CAPTURE(label, size);
-        CHECK((!label.starts_with("made_") || said.at(label) == size));
+        // A line is missing where the function went while it was read.
+        const std::string innermost = innermost_of(label);
+        CHECK((!label.starts_with("made_") || std::ranges::any_of(said, [&](const auto &one) {
+            const std::string its = innermost_of(one.first);
+            return one.second == size && (its == innermost || its.starts_with(innermost + ":"));
+        })));
     }
 }
 
