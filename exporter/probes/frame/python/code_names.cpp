@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "bpf/lib/python/layout.h"
+#include "exporter/base/result.h"
 #include "exporter/probes/frame/python/code_lines.h"
 #include "exporter/probes/frame/python/number_at.h"
 #include "exporter/trace/lines.h"
@@ -157,11 +158,16 @@ symbols::Frame python_function(symbols::MappedFiles &files, std::uint32_t tgid,
 PythonPlace python_place(symbols::MappedFiles &files, std::uint32_t tgid,
                          const PythonCodeLayout &layout, const PythonCall &call,
                          std::uint32_t identity) {
+    const auto is_it = [&](const Result<std::string> &members) {
+        return members && identity != 0 && identity_of(files, tgid, layout, *members) == identity;
+    };
     const auto members = files.read_memory(tgid, call.code, max_code_bytes);
-    if (!members || identity == 0 || identity_of(files, tgid, layout, *members) != identity) {
+    if (!is_it(members)) {
         return {};
     }
-    return place_at(files, tgid, layout, *members, call.instruction);
+    PythonPlace place = place_at(files, tgid, layout, *members, call.instruction);
+    // Its texts may have gone with it, and others be there.
+    return is_it(files.read_memory(tgid, call.code, max_code_bytes)) ? place : PythonPlace();
 }
 
 symbols::Frame python_place(symbols::MappedFiles &files, std::uint32_t tgid,
