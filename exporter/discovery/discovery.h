@@ -194,6 +194,7 @@ private:
     void go_on_opening();
     void finish_opening();
     void advance(const Key &key, std::chrono::milliseconds patience);
+    void await_answer(const Key &key, const ebpf::Mapping &mapping, const Error &error);
     void refuse(const Key &key, const ebpf::Mapping &mapping, const Error &error);
     [[nodiscard]] bool is_excluded(const Key &key, const ebpf::Mapping &mapping,
                                    const Library &library);

@@ -129,6 +129,10 @@ void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key) {
     auto path = attached && !attached->path.empty() ? attached->path
                 : mapping.is_by_process()           ? kernel_.mappings->path_of(mapping)
                                           : Result<std::string>(kernel_.named->path(mapping.file));
+    if (!path && path.error().code == ETIMEDOUT) {
+        await_answer(key, mapping, path.error());
+        return;
+    }
     const Library named{mapping.file, {}, mapping.name, path.value_or(""), mapping.is_program};
     if (is_excluded(key, mapping, named)) {
         return;
@@ -204,6 +208,14 @@ bool Discovery::is_excluded(const Key &key, const ebpf::Mapping &mapping, const 
     return reason.has_value();
 }
 
+// It is tried again soon: also where the process does not answer, or its user's share of time is
+// used up, which is a matter of seconds. Each try is within that share.
+void Discovery::await_answer(const Key &key, const ebpf::Mapping &mapping, const Error &error) {
+    offers_.postpone(key, mapping, Clock::now() + before_next_try);
+    complain("a library cannot be opened yet", mapping, error);
+    found_.failed(*key.first, mapping.file, "cannot be opened yet: " + error.message);
+}
+
 // Handles a file that cannot be opened.
 void Discovery::refuse(const Key &key, const ebpf::Mapping &mapping, const Error &error) {
     Attacher &attacher = *key.first;
@@ -212,9 +224,7 @@ void Discovery::refuse(const Key &key, const ebpf::Mapping &mapping, const Error
         return;
     }
     if (may_pass(error.code)) {
-        offers_.postpone(key, mapping, Clock::now() + before_next_try);
-        complain("a library cannot be opened yet", mapping, error);
-        found_.failed(attacher, mapping.file, "cannot be opened yet: " + error.message);
+        await_answer(key, mapping, error);
         return;
     }
     shares_.failures.note(mapping.tgid);
