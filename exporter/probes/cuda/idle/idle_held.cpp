@@ -1,6 +1,7 @@
 #include "exporter/probes/cuda/idle/idle_held.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string_view>
 #include <utility>
 
@@ -23,8 +24,10 @@ constexpr nanoseconds between_looks = std::chrono::seconds(10);
 // times a second, and calls that began in it are not listed.
 constexpr nanoseconds unsettled = std::chrono::seconds(1);
 
+// At most the time of its end: that is never before the clock's beginning.
 nanoseconds duration_of(const cuda_record &head) {
-    return nanoseconds(static_cast<std::int64_t>(std::min(head.duration_ns, head.ended_ns)));
+    return nanoseconds(static_cast<std::int64_t>(
+        std::min<std::uint64_t>({head.duration_ns, head.ended_ns, INT64_MAX})));
 }
 
 nanoseconds since_of(const Process &process) {
