@@ -5,14 +5,12 @@ it to README.md.
     sudo bench/run.py                           all of them, which takes a while: on a machine that does nothing else
     sudo bench/run.py --only consumer           one of them (or several), printed and not written
     sudo bench/run.py --only consumer --update  and written in the place of what it had found before
-    sudo bench/run.py --quick --output FILE     all of them, cut down, two at a time: the figures say little
+    sudo bench/run.py --quick --output FILE     all of them, cut down: the figures say little
 
 One that fails, or that does not say what it found, does not stop the others: it is named at the end, and the exit code is 1.
 Missed bars are not failures. What a benchmark is to do to be run here is said in bench/README.md.
 """
 import argparse
-import concurrent.futures
-import contextlib
 import datetime
 import json
 import os
@@ -23,7 +21,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/benchmarks.md"
@@ -36,9 +33,6 @@ BENCHMARKS = ("training_step", "bystander", "call_cost", "syscall_cost", "host_c
 FOR_USERS = ("training_step", "scrape", "memory")
 FULL_SECONDS = 3600  # limit of one benchmark
 QUICK_SECONDS = 100
-QUICK_AT_ONCE = 2
-# These set kernel.bpf_stats_enabled, and set it back.
-COUNT_PROGRAMS = {"host_cost", "host_programs"}
 TABLE_KEYS = {"title", "text", "columns", "rows"}
 BAR_KEYS = {"what", "bar", "measured", "met", "limit"}
 
@@ -225,18 +219,12 @@ def main(arguments=None):
     found, failed = {}, {}
     names = options.only or BENCHMARKS
 
-    programs_are_counted = threading.Lock()
-
     def announced(name):
-        with programs_are_counted if name in COUNT_PROGRAMS else contextlib.nullcontext():
-            print(f"\n== {name}\n", flush=True)
-            return run_one(name, options.build.resolve(), options.quick, QUICK_SECONDS if options.quick else FULL_SECONDS)
+        print(f"\n== {name}\n", flush=True)
+        return run_one(name, options.build.resolve(), options.quick, QUICK_SECONDS if options.quick else FULL_SECONDS)
 
-    if options.quick:
-        with concurrent.futures.ThreadPoolExecutor(QUICK_AT_ONCE) as pool:
-            ended = list(pool.map(announced, names))
-    else:
-        ended = map(announced, names)
+    # One at a time: what they measure, and what some of them count, is of the whole machine.
+    ended = map(announced, names)
     for name, (results, why) in zip(names, ended):
         if results:
             found[name] = results
