@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* What is kept of each thread of a target, from a system call to its return. */
+/* One entry for each thread of a target that is in a system call. */
 #ifndef GPUSNOOP_SYSCALL_THREAD_BPF_H
 #define GPUSNOOP_SYSCALL_THREAD_BPF_H
 

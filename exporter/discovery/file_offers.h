@@ -1,4 +1,4 @@
-// The files that attachers want: what is known of each of them, and what happens to it next.
+// The state of each file that a probe may attach to, and what changes it.
 #pragma once
 
 #include <chrono>
