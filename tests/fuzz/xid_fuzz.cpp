@@ -11,7 +11,6 @@
 #include "exporter/base/log.h"
 #include "exporter/base/text/text.h"
 #include "exporter/probes/xid/aggregator.h"
-#include "exporter/probes/xid/classes.h"
 #include "exporter/probes/xid/report.h"
 #include "exporter/system/kernel_log.h"
 

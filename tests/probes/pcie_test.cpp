@@ -14,9 +14,8 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/ebpf/attach/kprobe.h"
-#include "exporter/probes/pcie/devices.h"
+#include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/pcie/probe.h"
-#include "exporter/probes/pcie/settings.h"
 #include "exporter/system/machine.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"

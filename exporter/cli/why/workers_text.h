@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "exporter/probes/host_time/worker_times.h"
+#include "exporter/probes/host_time/process_times.h"
 
 namespace gpusnoop::why {
 

@@ -1,8 +1,6 @@
 #include "exporter/probes/cuda/aggregator.h"
 
 #include <algorithm>
-#include <iterator>
-#include <optional>
 
 #include "exporter/ebpf/maps/record.h"
 #include "exporter/probes/cuda/copies/batch.h"

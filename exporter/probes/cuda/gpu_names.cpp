@@ -1,7 +1,6 @@
 #include "exporter/probes/cuda/gpu_names.h"
 
 #include <cerrno>
-#include <utility>
 
 namespace gpusnoop::probes {
 

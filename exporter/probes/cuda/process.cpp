@@ -1,7 +1,6 @@
 #include "exporter/probes/cuda/process.h"
 
 #include <cerrno>
-#include <memory>
 
 #include "exporter/discovery/gpus/gpu_lookup.h"
 #include "exporter/probes/cuda/gpu_names.h"

@@ -1,8 +1,6 @@
 #include "exporter/probes/cuda/settings.h"
 
 #include <cstdlib>
-#include <string_view>
-#include <utility>
 
 #include "exporter/config/reader.h"
 #include "exporter/probes/frame/calls/in_flight_settings.h"

@@ -1,7 +1,6 @@
 #include "exporter/probes/cuda/totals.h"
 
 #include <cstddef>
-#include <string>
 #include <utility>
 
 #include "exporter/probes/cuda/copies/copies.h"

@@ -4,7 +4,6 @@
 
 #include "exporter/base/text/text.h"
 #include "exporter/ebpf/maps/record.h"
-#include "exporter/probes/fence/names.h"
 
 namespace gpusnoop::probes {
 

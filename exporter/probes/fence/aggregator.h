@@ -1,9 +1,11 @@
 // The fence probe's records -> counters and histograms. No BPF here: records in, families out.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <string_view>
 
 #include "bpf/fence/fence.h"
 #include "exporter/probes/frame/counting_aggregator.h"
@@ -28,6 +30,14 @@ public:
 
 private:
     void count(const fence_record &record, std::uint32_t event, const KnownProcess *process);
+};
+
+// The names of DMA fence events, as in the label `event` and in traces.
+// By enum fence_event.
+inline constexpr std::array<std::string_view, FENCE_EVENT_COUNT> fence_event_names = {
+#define EVENT(name) #name,
+    FENCE_EVENTS(EVENT)
+#undef EVENT
 };
 
 }  // namespace gpusnoop::probes

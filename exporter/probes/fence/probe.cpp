@@ -1,13 +1,16 @@
 #include "exporter/probes/fence/probe.h"
 
 #include <array>
+#include <cstring>
+#include <utility>
 
 #include "exporter/base/log.h"
+#include "exporter/config/reader.h"
 #include "exporter/ebpf/attach/tracepoint.h"
-#include "exporter/probes/fence/settings.h"
-#include "exporter/probes/fence/trace.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
+#include "exporter/probes/frame/trace/target_tracer.h"
 #include "exporter/system/machine.h"
+#include "exporter/trace/lines.h"
 #include "fence.skel.h"
 
 namespace gpusnoop::probes {
@@ -113,9 +116,51 @@ constinit const ProbeKind fence_kind = {
     .trace = &trace::fence_trace,
 };
 
-std::unique_ptr<Probe> make_fence_tracer(const config::Config &config,
-                                         const TracedProcessesPtr &traced, OnFence on_event) {
-    return std::make_unique<FenceProbe>(config, traced, std::move(on_event));
+void read_fence(config::Section fence, config::Config &config) {
+    FenceConfig value;
+    fence.boolean("enabled", value.enabled);
+    fence.integer("max_fences", value.max_fences, 64, 1U << 22U);
+    fence.ring_bytes("ring_bytes", value.ring_bytes);
+    fence.finish();
+    config.set(value);
 }
 
 }  // namespace gpusnoop::probes
+
+namespace gpusnoop::trace {
+
+namespace {
+
+template <std::size_t size>
+std::string shown_or_unknown(const char (&bytes)[size]) {
+    const std::string_view text(bytes, ::strnlen(bytes, size));
+    return text.empty() ? "unknown" : printable(text, max_text_bytes);
+}
+
+}  // namespace
+
+Event event_of(const fence_record &record, const probes::ProcessIdentity &process,
+               std::int64_t clock_offset_ns) {
+    Event event;
+    event.time_ns = began_ns(record.head.at_ns, 0, clock_offset_ns);
+    if (record.has_duration != 0) {
+        event.duration_ns = record.nanoseconds;
+    }
+    event.pid = record.head.tgid;
+    event.tid = record.tid;
+    set_process(event, process);
+    event.kind = "event";
+    event.name = probes::fence_event_names.at(record.head.type - FENCE_RECORD);
+    event.details = {{"driver", shown_or_unknown(record.names.driver)},
+                     {"timeline", shown_or_unknown(record.names.timeline)},
+                     {"context", std::uint64_t{record.fence.context}},
+                     {"seqno", std::uint64_t{record.fence.seqno}}};
+    return event;
+}
+
+constinit const Kind fence_trace = {
+    .help = "Events of DMA fences, and waits for them.",
+    .column = "EVENT",
+    .make = make<TargetRecordTracer<TargetTracer, probes::FenceProbe, fence_record, event_of>>};
+
+}  // namespace gpusnoop::trace

@@ -3,7 +3,6 @@
 #include <functional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "exporter/probes/frame/histogram_settings.h"

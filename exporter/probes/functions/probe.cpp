@@ -2,7 +2,6 @@
 
 #include <bpf/bpf.h>
 
-#include <memory>
 #include <optional>
 #include <utility>
 

@@ -1,9 +1,7 @@
 // Requests of followed processes to block devices.
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <memory>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -11,6 +9,7 @@
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe_kind.h"
 #include "exporter/probes/frame/processes/process_identity.h"
+#include "exporter/trace/trace.h"
 
 namespace gpusnoop::probes {
 
@@ -23,13 +22,15 @@ struct HostBlockConfig {
 
 extern const ProbeKind host_block_kind;
 
-// For a trace: drain() passes on each request that takes `min_duration`, with its device's name.
-struct BlockTrace {
-    std::chrono::nanoseconds min_duration{};
-    std::function<void(const block_record &, const std::string &device, const ProcessIdentity &)>
-        on_request;
-};
-std::unique_ptr<Probe> make_block_tracer(const config::Config &config,
-                                         const TracedProcessesPtr &traced, BlockTrace trace);
-
 }  // namespace gpusnoop::probes
+
+namespace gpusnoop::trace {
+
+// `trace block`: each request of followed processes to a block device.
+extern const Kind block_trace;
+
+// `device` is its name, and `clock_offset_ns` as in began_ns().
+[[nodiscard]] Event event_of(const block_record &record, const std::string &device,
+                             const probes::ProcessIdentity &process, std::int64_t clock_offset_ns);
+
+}  // namespace gpusnoop::trace

@@ -7,7 +7,6 @@
 #include "exporter/probes/frame/host_switch.h"
 #include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/host_irq/aggregator.h"
-#include "exporter/probes/host_irq/sources.h"
 #include "host_irq.skel.h"
 
 namespace gpusnoop::probes {

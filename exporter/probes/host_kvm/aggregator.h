@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <tuple>
 
 #include "bpf/host_kvm.h"
@@ -32,5 +33,10 @@ public:
         return processes_.of(key);
     }
 };
+
+// Names of the reasons for which virtual CPUs return to their process.
+// Of struct kvm_key: "io", "mmio", ...; "signal" and "error" where KVM_RUN has failed; "other":
+// newer than linux/kvm.h here, or of machines that have no NVIDIA GPUs.
+[[nodiscard]] std::string_view kvm_reason_name(std::uint32_t reason);
 
 }  // namespace gpusnoop::probes

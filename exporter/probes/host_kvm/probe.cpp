@@ -1,5 +1,6 @@
 #include "exporter/probes/host_kvm/probe.h"
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -7,15 +8,19 @@
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_switch.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/frame/processes/target_settings.h"
+#include "exporter/probes/frame/trace/target_tracer.h"
 #include "exporter/probes/host_kvm/aggregator.h"
-#include "exporter/probes/host_kvm/trace.h"
+#include "exporter/trace/lines.h"
 #include "host_kvm.skel.h"
 
 namespace gpusnoop::probes {
 
 namespace {
+
+using KvmTrace = std::function<void(const kvm_record &, const ProcessIdentity &)>;
 
 class HostKvmProbe final : public HostProbe<host_kvm_bpf, HostKvmAggregator> {
 public:
@@ -114,9 +119,34 @@ constinit const ProbeKind host_kvm_kind = {
     .named_traces = kvm_traces,
 };
 
-std::unique_ptr<Probe> make_kvm_tracer(const config::Config &config,
-                                       const TracedProcessesPtr &traced, KvmTrace trace) {
-    return std::make_unique<HostKvmProbe>(config, traced, std::move(trace));
+}  // namespace gpusnoop::probes
+
+namespace gpusnoop::trace {
+
+Event event_of(const kvm_record &record, const probes::ProcessIdentity &process,
+               std::int64_t clock_offset_ns) {
+    const bool is_halt = record.event == KVM_HALT;
+    Event event;
+    event.time_ns = began_ns(record.head.at_ns, record.nanoseconds, clock_offset_ns);
+    if (is_halt) {
+        event.duration_ns = record.nanoseconds;
+    }
+    event.pid = record.head.tgid;
+    event.tid = record.tid;
+    set_process(event, process);
+    event.kind = "reason";
+    event.name = is_halt ? "halt" : std::string(probes::kvm_reason_name(record.reason));
+    event.details = {
+        {"role", std::string(probes::followed_role_names.at(record.role))},
+        {"polled", is_halt ? Value(std::string(record.reason == 0 ? "true" : "false")) : Value()}};
+    return event;
 }
 
-}  // namespace gpusnoop::probes
+constinit const Kind kvm_trace = {
+    .name = "kvm",
+    .help = "Exits of virtual machines to their process, and halts of their virtual CPUs.",
+    .column = "REASON",
+    .options = {},
+    .make = make<TargetRecordTracer<HostTracer, probes::HostKvmProbe, kvm_record, event_of>>};
+
+}  // namespace gpusnoop::trace

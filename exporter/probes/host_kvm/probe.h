@@ -1,14 +1,14 @@
 // Exits of the virtual machines that followed processes run.
 #pragma once
 
-#include <functional>
-#include <memory>
+#include <cstdint>
 #include <string_view>
 
 #include "bpf/host_kvm.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/probe_kind.h"
 #include "exporter/probes/frame/processes/process_identity.h"
+#include "exporter/trace/trace.h"
 
 namespace gpusnoop::probes {
 
@@ -21,9 +21,15 @@ struct HostKvmConfig {
 
 extern const ProbeKind host_kvm_kind;
 
-// For a trace: drain() passes on each event.
-using KvmTrace = std::function<void(const kvm_record &, const ProcessIdentity &)>;
-std::unique_ptr<Probe> make_kvm_tracer(const config::Config &config,
-                                       const TracedProcessesPtr &traced, KvmTrace trace);
-
 }  // namespace gpusnoop::probes
+
+namespace gpusnoop::trace {
+
+// `trace kvm`: each return of a virtual CPU to its process, and each end of a halt.
+extern const Kind kvm_trace;
+
+// `clock_offset_ns` as in began_ns().
+[[nodiscard]] Event event_of(const kvm_record &record, const probes::ProcessIdentity &process,
+                             std::int64_t clock_offset_ns);
+
+}  // namespace gpusnoop::trace

@@ -1,7 +1,6 @@
 #include "exporter/probes/host_life/aggregator.h"
 
-#include <string>
-
+#include "exporter/config/reader.h"
 #include "exporter/ebpf/maps/record.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
@@ -120,6 +119,16 @@ void HostLifeAggregator::on_signals(const Signals &signals) {
         of_.signals.add(of_.signals.slot(process.owner, values), count - counted);
         counted = count;
     }
+}
+
+void read_host_life(config::Section &host, config::Config &config) {
+    constexpr std::uint32_t most_kept = 1'000;
+    HostLifeConfig value;
+    config::Section life = host.section("life");
+    life.boolean("enabled", value.enabled);
+    life.integer("keep", value.keep, 0, most_kept);
+    life.finish();
+    config.set(value);
 }
 
 }  // namespace gpusnoop::probes

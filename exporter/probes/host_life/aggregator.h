@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bpf/host_life.h"
+#include "exporter/config/config.h"
 #include "exporter/probes/frame/counting_aggregator.h"
 #include "exporter/probes/host_life/exits.h"
 #include "exporter/probes/host_life/reports/report.h"
@@ -63,5 +64,13 @@ private:
 
     ExitHistory history_{0};
 };
+
+struct HostLifeConfig {
+    bool enabled = true;
+    std::uint32_t keep = 100;  // ends that /api/v1/exits shows
+    bool operator==(const HostLifeConfig &) const = default;
+};
+
+void read_host_life(config::Section &host, config::Config &config);
 
 }  // namespace gpusnoop::probes

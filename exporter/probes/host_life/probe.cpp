@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -18,9 +17,7 @@
 #include "exporter/ebpf/maps/record.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/host_life/reports/history.h"
 #include "exporter/probes/host_life/reports/maker.h"
-#include "exporter/probes/host_life/settings.h"
 #include "exporter/probes/host_life/trace.h"
 #include "exporter/processes/proc.h"
 #include "exporter/system/machine.h"

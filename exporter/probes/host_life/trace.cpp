@@ -1,19 +1,16 @@
 #include "exporter/probes/host_life/trace.h"
 
 #include <chrono>
-#include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <ratio>
-#include <string>
 #include <utility>
 
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/reports/report_facts.h"
-#include "exporter/probes/frame/trace/host_tracer.h"
+#include "exporter/probes/frame/trace/target_tracer.h"
 #include "exporter/probes/host_life/exits.h"
 #include "exporter/probes/host_life/probe.h"
 #include "exporter/probes/host_life/reports/report.h"

@@ -1,6 +1,5 @@
 #include "exporter/probes/host_memory/probe.h"
 
-#include <string>
 #include <utility>
 #include <vector>
 

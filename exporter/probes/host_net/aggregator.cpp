@@ -1,7 +1,6 @@
 #include "exporter/probes/host_net/aggregator.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "exporter/base/label.h"
 #include "exporter/base/text/text.h"

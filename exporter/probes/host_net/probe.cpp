@@ -3,27 +3,28 @@
 #include <bpf/bpf.h>
 
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "exporter/base/log.h"
 #include "exporter/base/unsupported.h"
+#include "exporter/config/reader.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/processes/process_counts.h"
+#include "exporter/probes/frame/trace/target_tracer.h"
 #include "exporter/probes/host_net/aggregator.h"
 #include "exporter/probes/host_net/cgroups.h"
 #include "exporter/probes/host_net/connections.h"
-#include "exporter/probes/host_net/looks.h"
-#include "exporter/probes/host_net/settings.h"
-#include "exporter/probes/host_net/trace.h"
+#include "exporter/symbols/names/syscall_names.h"
 #include "exporter/system/machine.h"
+#include "exporter/trace/lines.h"
 #include "host_net.skel.h"
 
 namespace gpusnoop::probes {
@@ -34,6 +35,8 @@ using std::chrono::nanoseconds;
 
 constexpr auto udp_tracepoint = "udp_fail_queue_rcv_skb";
 constexpr std::chrono::seconds least_between_looks{1};
+
+using OnTcpState = std::function<void(const net_state_record &, const ProcessIdentity &)>;
 
 class HostNetProbe final : public HostProbe<host_net_bpf, HostNetAggregator> {
 public:
@@ -248,9 +251,47 @@ constinit const ProbeKind host_net_kind = {
     .named_traces = net_traces,
 };
 
-std::unique_ptr<Probe> make_tcp_tracer(const config::Config &config,
-                                       const TracedProcessesPtr &traced, OnTcpState trace) {
-    return std::make_unique<HostNetProbe>(config, traced, std::move(trace));
+using namespace std::chrono_literals;
+
+void read_host_net(config::Section &host, config::Config &config) {
+    constexpr std::uint32_t most_sockets = 1'048'576;
+    HostNetConfig value;
+    config::Section net = host.section("net");
+    net.boolean("enabled", value.enabled);
+    net.duration("look_interval", value.look_interval, 1s, 5min);
+    net.integer("max_sockets", value.max_sockets, 0, most_sockets);
+    net.finish();
+    config.set(value);
 }
 
 }  // namespace gpusnoop::probes
+
+namespace gpusnoop::trace {
+
+Event event_of(const net_state_record &record, const probes::ProcessIdentity &process,
+               std::int64_t clock_offset_ns) {
+    Event event;
+    event.time_ns = began_ns(record.head.at_ns, 0, clock_offset_ns);
+    event.pid = record.head.tgid;
+    set_process(event, process);
+    event.kind = "new_state";
+    event.name = std::string(probes::tcp_state_name(record.new_state));
+    event.details = {
+        {"role", std::string(probes::followed_role_names.at(record.role))},
+        {"old_state", std::string(probes::tcp_state_name(record.old_state))},
+        {"in_state_ns",
+         record.in_state_ns != 0 ? Value(std::uint64_t{record.in_state_ns}) : Value()},
+        {"local", probes::local_address(record.addresses)},
+        {"remote", probes::remote_address(record.addresses)},
+        {"peer", std::string(probes::peer_name(record.addresses.peer))},
+        {"error", record.error != 0 ? Value(std::string(errno_name(record.error))) : Value()}};
+    return event;
+}
+
+constinit const Kind tcp_trace = {
+    .name = "tcp",
+    .help = "State changes of TCP connections of GPU processes and the processes they start.",
+    .column = "STATE",
+    .make = make<TargetRecordTracer<HostTracer, probes::HostNetProbe, net_state_record, event_of>>};
+
+}  // namespace gpusnoop::trace

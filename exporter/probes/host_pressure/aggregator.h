@@ -4,9 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "exporter/probes/host_pressure/cgroup_files.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 #include <string_view>
 
 #include "exporter/ebpf/maps/record.h"

@@ -4,12 +4,10 @@
 #include <numeric>
 #include <set>
 #include <span>
-#include <string>
 
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/processes/growing_counts.h"
 #include "exporter/probes/host_time/calls.h"
-#include "exporter/probes/host_time/filesystems.h"
 
 namespace gpusnoop::probes {
 

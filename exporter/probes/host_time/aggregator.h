@@ -14,7 +14,6 @@
 #include "bpf/host_time/host_time.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"
 #include "exporter/probes/frame/processes/process_table.h"
-#include "exporter/probes/host_time/cells.h"
 #include "exporter/probes/host_time/gaps/gaps.h"
 #include "exporter/probes/host_time/process_times.h"
 #include "exporter/probes/host_time/waits.h"

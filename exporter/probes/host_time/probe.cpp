@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <memory>
 #include <utility>
 
 #include "exporter/base/log.h"
@@ -17,7 +16,6 @@
 #include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/host_time/aggregator.h"
 #include "exporter/probes/host_time/calls.h"
-#include "exporter/probes/host_time/gaps/long_gaps.h"
 #include "exporter/probes/host_time/reader.h"
 #include "exporter/probes/host_time/recent.h"
 #include "exporter/probes/host_time/threads.h"

@@ -4,7 +4,6 @@
 #include <bpf/libbpf.h>
 #include <sched.h>
 
-#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <set>

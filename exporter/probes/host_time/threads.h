@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <compare>
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,7 +13,6 @@
 #include "bpf/host_time/host_time.h"
 #include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/processes/process_identity.h"
-#include "exporter/probes/host_time/cells.h"
 #include "exporter/probes/host_time/process_times.h"
 
 namespace gpusnoop::probes {

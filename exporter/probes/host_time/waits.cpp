@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <functional>
 #include <span>
-#include <string>
 
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/processes/growing_counts.h"
 #include "exporter/probes/host_time/calls.h"
-#include "exporter/probes/host_time/filesystems.h"
 
 namespace gpusnoop::probes {
 

@@ -5,12 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <string_view>
 
 #include "bpf/host_time/host_time.h"
 #include "bpf/lib/processes/followed.h"
 #include "exporter/probes/frame/processes/process_table.h"
-#include "exporter/probes/host_time/worker_times.h"
+#include "exporter/probes/host_time/process_times.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {

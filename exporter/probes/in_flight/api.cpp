@@ -1,7 +1,6 @@
 #include "exporter/probes/in_flight/api.h"
 
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exporter/probes/frame/calls/open_calls.h"
+#include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
 
@@ -25,5 +26,16 @@ void sort_by_age(std::vector<OpenCall> &calls);
 
 // The threads of these calls, each with all of its calls: its stack shows where it left each.
 [[nodiscard]] OpenCalls threads_of(const std::vector<OpenCall> &calls, const OpenCalls &all);
+
+// The families of calls in flight.
+// For a set whose families have the label pid.
+struct InFlightGauges {
+    series::Family &calls;
+    series::Family &oldest;
+};
+InFlightGauges make_in_flight_gauges(series::FamilySet &set);
+
+// Fills them. `now_ns` is the time of the calls' clock.
+void add_in_flight(const InFlightGauges &gauges, const OpenCalls &open, std::uint64_t now_ns);
 
 }  // namespace gpusnoop::probes

@@ -6,7 +6,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,7 +22,6 @@
 #include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/in_flight/api.h"
 #include "exporter/probes/in_flight/calls.h"
-#include "exporter/probes/in_flight/families.h"
 #include "exporter/probes/in_flight/stacks.h"
 #include "exporter/probes/in_flight/watch.h"
 #include "exporter/system/machine.h"

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,11 +13,24 @@
 #include "exporter/base/result.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/python/merge.h"
-#include "exporter/probes/in_flight/stack_walk.h"
 #include "exporter/symbols/stacks/mapped_files.h"
+#include "exporter/symbols/stacks/process_memory.h"
 #include "exporter/symbols/stacks/stack_resolver.h"
 
 namespace gpusnoop::probes {
+
+// Follows the user stack of a thread that is inside of a traced call.
+struct StackPlace {
+    std::uint64_t address = 0;       // where the thread is, or where a call returns to
+    const OpenCall *left = nullptr;  // the traced call that returns there
+};
+
+// The innermost first, 128 at most: where the thread is; what its frame pointers lead to; and where
+// the traced calls return to, even if a function without a frame pointer hides it. `calls` are the
+// thread's. Reads the thread's stack by `read`: 64 KiB at once, and what lies further by itself.
+[[nodiscard]] std::vector<StackPlace> walk_stack(const blocked_thread_record &thread,
+                                                 std::span<const OpenCall *const> calls,
+                                                 const symbols::ReadMemory &read);
 
 // Texts are valid UTF-8 and not long.
 struct BlockedThread {

@@ -1,18 +1,137 @@
 #include "exporter/probes/nvlink/probe.h"
 
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 
+#include "exporter/base/log.h"
+#include "exporter/base/unsupported.h"
 #include "exporter/config/reader.h"
 #include "exporter/ebpf/attach/kprobe.h"
+#include "exporter/ebpf/kallsyms.h"
+#include "exporter/probes/frame/bpf/attach_state.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/nvlink/aggregator.h"
-#include "exporter/probes/nvlink/driver_functions.h"
 #include "nvlink.skel.h"
 
 namespace gpusnoop::probes {
 
 namespace {
+
+// Kprobes on functions of the GPU's driver, whose modules come and go.
+// Attaches to the functions that exist, and again whenever they change: a module that was loaded
+// again has them at other addresses. Uses its own thread, as attaching takes a while.
+class DriverFunctions {
+public:
+    // A function's attach cookie is its index in `functions`, which must stay valid. `absent` is
+    // why the probe is unsupported while no function exists.
+    DriverFunctions(std::span<const std::string_view> functions, std::string absent,
+                    std::chrono::nanoseconds rescan_interval, AttachState &state)
+        : functions_(functions),
+          absent_(fail_unsupported(std::move(absent)).value()),
+          rescan_interval_(rescan_interval),
+          state_(state) {}
+
+    // Looks for the functions immediately, and then each rescan interval. The programs must outlive
+    // this.
+    void start(const ebpf::KprobePrograms &programs);
+
+private:
+    Result<> attach();
+    void look();
+    void watch(const std::stop_token &stop);
+
+    std::span<const std::string_view> functions_;
+    Error absent_;
+    std::chrono::nanoseconds rescan_interval_;
+    AttachState &state_;
+    ebpf::KprobePrograms programs_{};
+    std::string modules_ = "not looked yet";
+    std::map<std::string, std::uint64_t> found_;
+    ebpf::KprobeSet probes_;
+    std::mutex mutex_;
+    std::condition_variable_any wake_;
+    std::jthread watcher_;  // stops before the others go
+};
+
+void DriverFunctions::start(const ebpf::KprobePrograms &programs) {
+    programs_ = programs;
+    look();
+    watcher_ = std::jthread([this](const std::stop_token &stop) { watch(stop); });
+}
+
+Result<> DriverFunctions::attach() {
+    const auto modules = ebpf::loaded_modules();
+    if (!modules) {
+        return tl::unexpected(modules.error());
+    }
+    if (*modules == modules_) {
+        return {};
+    }
+    auto found = ebpf::find_kernel_symbols(functions_);
+    if (!found) {
+        return tl::unexpected(found.error());
+    }
+    modules_ = *modules;
+    if (*found == found_) {
+        return {};
+    }
+    found_ = *std::move(found);
+    probes_ = {};
+    Result<> last;
+    for (std::size_t place = 0; place < functions_.size(); place++) {
+        const std::string name(functions_[place]);
+        if (!found_.contains(name)) {
+            continue;
+        }
+        if (const auto attached = probes_.attach(programs_, {name, place}); !attached) {
+            last = attached;
+        }
+    }
+    if (!last) {
+        modules_ = "to look again";
+        found_.clear();
+    }
+    return last;
+}
+
+void DriverFunctions::look() {
+    const std::size_t before = state_.get().functions;
+    if (const auto attached = attach(); !attached) {
+        state_.down(attached.error());
+        state_.failed(attached.error());
+        return;
+    }
+    const std::size_t functions = probes_.functions();
+    if (functions > 0) {
+        state_.up(functions, "attached by kprobes");
+    } else {
+        state_.down(absent_);
+    }
+    if (functions != before) {
+        log::info(functions > 0 ? "attached" : "detached: the driver was unloaded",
+                  {{"probe", state_.probe()}, {"functions", functions}});
+    }
+}
+
+void DriverFunctions::watch(const std::stop_token &stop) {
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+        wake_.wait_for(lock, stop, rescan_interval_, [] { return false; });
+        if (!stop.stop_requested()) {
+            look();
+        }
+    }
+}
 
 // Up while the driver has one of the helpers.
 class NvlinkProbe final : public BpfProbe<nvlink_bpf, NvlinkAggregator> {

@@ -5,10 +5,15 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "bpf/pcie.h"
 #include "exporter/probes/frame/counting_aggregator.h"
+#include "exporter/probes/frame/pci_address.h"
 
 namespace gpusnoop::probes {
 
@@ -41,5 +46,14 @@ public:
 private:
     PcieProcess::Slots &slots_of(const pcie_record &record, PcieProcess &process);
 };
+
+// Finds the PCI devices of the configured classes in /sys.
+// Does the class, "0x030200", begin with one of these: "0x03", "0x0680"?
+[[nodiscard]] bool is_of_class(std::string_view class_code,
+                               const std::vector<std::string> &classes);
+
+// The devices of these classes below `directory`. Omits devices that cannot be read.
+[[nodiscard]] std::set<std::uint64_t> find_pci_devices(
+    const std::vector<std::string> &classes, const std::string &directory = "/sys/bus/pci/devices");
 
 }  // namespace gpusnoop::probes

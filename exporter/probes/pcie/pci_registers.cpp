@@ -12,7 +12,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/read_file.h"
-#include "exporter/probes/pcie/devices.h"
+#include "exporter/probes/pcie/aggregator.h"
 
 namespace gpusnoop::trace {
 

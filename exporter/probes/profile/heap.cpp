@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "exporter/base/file_id.h"
-#include "exporter/ebpf/attach/uprobe.h"
 #include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/processes/file_opener.h"

@@ -4,13 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <optional>
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/handover.h"
-#include "exporter/probes/frame/trace/host_tracer.h"
+#include "exporter/probes/frame/trace/target_tracer.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -1,6 +1,7 @@
 #include "exporter/probes/profile/stacks.h"
 
 #include <algorithm>
+#include <set>
 
 namespace gpusnoop::probes {
 

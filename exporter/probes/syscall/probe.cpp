@@ -4,7 +4,6 @@
 
 #include "exporter/base/log.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
-#include "exporter/probes/syscall/open_trace.h"
 #include "exporter/probes/syscall/programs.h"
 #include "exporter/probes/syscall/settings.h"
 #include "exporter/probes/syscall/trace.h"

@@ -2,6 +2,7 @@
 // name, and a privileged one can write anything into the kernel's log.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -41,5 +42,27 @@ struct XidReport {
 
 // Is it the second or a later line of an SXid? Those give registers.
 [[nodiscard]] bool continues_report(const XidReport &report);
+
+// What an Xid is about, by the table that NVIDIA publishes: docs/xid.md has its address, and how
+// its actions become these classes.
+enum class XidClass : std::uint8_t {
+    hardware,     // somebody must act on the GPU or the node
+    application,  // the program must be started again, and may be at fault
+    information,  // nobody must act: it follows from another, or was repaired
+    unknown,      // the table says nothing of it
+};
+
+inline constexpr std::array<std::string_view, 4> xid_class_names = {"hardware", "application",
+                                                                    "information", "unknown"};
+
+[[nodiscard]] constexpr std::string_view to_string(XidClass one) {
+    return xid_class_names.at(static_cast<std::size_t>(one));
+}
+
+// Of a GPU's report. Some codes are of one class or another by the text.
+[[nodiscard]] XidClass class_of(const XidReport &report);
+
+// "fatal", "nonfatal", or "unknown", as the text of a switch's report says.
+[[nodiscard]] std::string_view severity_of(const XidReport &report);
 
 }  // namespace gpusnoop::probes

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/probes/host_time/filesystems.h"
+#include "exporter/probes/host_time/calls.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/machine/cpu_cgroup.h"

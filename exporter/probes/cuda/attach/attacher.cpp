@@ -2,11 +2,9 @@
 
 #include <fnmatch.h>
 
-#include <optional>
 #include <utility>
 
 #include "exporter/ebpf/attach/uprobe.h"
-#include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/cuda/attach/pins.h"
 
 namespace gpusnoop::probes {

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <map>
 #include <ranges>
-#include <utility>
 #include <vector>
 
 #include "exporter/base/label.h"

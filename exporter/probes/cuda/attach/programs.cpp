@@ -4,10 +4,7 @@
 #include <bpf/libbpf.h>
 
 #include <algorithm>
-#include <array>
-#include <optional>
 #include <set>
-#include <string_view>
 
 #include "bpf/cuda/functions.h"
 #include "cuda.skel.h"
@@ -16,7 +13,6 @@
 #include "exporter/ebpf/attach/attach_modes.h"
 #include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/libbpf.h"
-#include "exporter/ebpf/object.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/cuda/attach/exits.h"
 #include "exporter/probes/cuda/attach/forwarding.h"
@@ -24,7 +20,6 @@
 #include "exporter/probes/cuda/attach/program_settings.h"
 #include "exporter/probes/cuda/attach/shared_maps.h"
 #include "exporter/probes/frame/libraries/entry_points.h"
-#include "exporter/symbols/elf/elf_file.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -2,8 +2,6 @@
 
 #include <bit>
 #include <cmath>
-#include <cstdint>
-#include <optional>
 
 namespace gpusnoop::probes {
 

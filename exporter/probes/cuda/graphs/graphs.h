@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/probes/cuda/families.h"

@@ -1,9 +1,7 @@
 #include "exporter/probes/cuda/idle/idle_held.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include "exporter/probes/cuda/families.h"
 #include "exporter/probes/cuda/idle/gpu_work.h"

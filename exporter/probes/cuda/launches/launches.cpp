@@ -1,13 +1,10 @@
 #include "exporter/probes/cuda/launches/launches.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <string_view>
-#include <utility>
 
 #include <tsl/robin_map.h>
 

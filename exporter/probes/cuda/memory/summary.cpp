@@ -7,7 +7,6 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "exporter/probes/cuda/errors.h"
 #include "exporter/probes/cuda/launches/launches.h"

@@ -1,7 +1,6 @@
 #include "exporter/probes/cuda/out_of_memory/out_of_memory.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "exporter/probes/cuda/attach/functions.h"

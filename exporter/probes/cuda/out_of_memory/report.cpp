@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <utility>
 
 #include "exporter/base/log.h"
 #include "exporter/base/text/utc_time.h"

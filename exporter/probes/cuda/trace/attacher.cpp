@@ -1,6 +1,5 @@
 #include "exporter/probes/cuda/trace/attacher.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "exporter/base/glob.h"

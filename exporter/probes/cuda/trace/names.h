@@ -9,7 +9,6 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/result.h"

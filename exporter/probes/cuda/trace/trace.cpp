@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "exporter/base/glob.h"
 #include "exporter/base/log.h"

@@ -1,8 +1,5 @@
 #include "exporter/probes/frame/bpf/bpf_probe.h"
 
-#include <algorithm>
-#include <iterator>
-
 #include "exporter/ebpf/maps/counters.h"
 #include "exporter/system/machine.h"
 

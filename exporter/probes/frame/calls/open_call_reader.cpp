@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "exporter/ebpf/mappings/iterator.h"
 #include "exporter/ebpf/maps/record.h"

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "bpf/lib/open_call.h"
 #include "exporter/base/fd.h"

@@ -6,7 +6,6 @@
 
 #include <set>
 #include <string>
-#include <utility>
 
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"

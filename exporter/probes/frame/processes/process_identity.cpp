@@ -8,7 +8,6 @@
 #include "exporter/base/text/text.h"
 #include "exporter/base/text/words.h"
 #include "exporter/processes/arguments.h"
-#include "exporter/processes/cgroup_owner.h"
 #include "exporter/processes/command_line.h"
 #include "exporter/processes/proc.h"
 

@@ -1,7 +1,5 @@
 #include "exporter/probes/frame/processes/traced_processes.h"
 
-#include <utility>
-
 namespace gpusnoop::probes {
 
 Result<FollowedProcesses *> TracedProcesses::follow() {

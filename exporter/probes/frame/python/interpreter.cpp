@@ -1,14 +1,12 @@
 #include "exporter/probes/frame/python/interpreter.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "exporter/base/file_id.h"
-#include "exporter/base/work_limit.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <memory>
-#include <string>
-#include <utility>
 
 #include "exporter/probes/functions/select/always_observed.h"
 

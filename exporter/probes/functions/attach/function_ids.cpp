@@ -1,7 +1,6 @@
 #include "exporter/probes/functions/attach/function_ids.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace gpusnoop::probes {
 

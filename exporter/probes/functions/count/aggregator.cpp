@@ -1,7 +1,6 @@
 #include "exporter/probes/functions/count/aggregator.h"
 
 #include <algorithm>
-#include <iterator>
 #include <tuple>
 
 #include "exporter/ebpf/maps/record.h"

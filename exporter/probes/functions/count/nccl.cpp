@@ -1,11 +1,8 @@
 #include "exporter/probes/functions/count/nccl.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstring>
-#include <iterator>
-#include <utility>
 
 namespace gpusnoop::probes {
 

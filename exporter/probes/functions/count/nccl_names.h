@@ -1,7 +1,6 @@
 // What communicators are called, the same on all nodes, and which rank a split gives.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>

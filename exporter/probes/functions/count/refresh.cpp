@@ -1,7 +1,6 @@
 // The part of FunctionsAggregator for configuration changes: functions, and the way they are
 // counted, change while it counts.
 #include <cstddef>
-#include <utility>
 
 #include "exporter/probes/functions/count/aggregator.h"
 

@@ -1,9 +1,7 @@
 #include "exporter/probes/functions/limit/governor.h"
 
 #include <algorithm>
-#include <optional>
 #include <string>
-#include <utility>
 
 #include "bpf/lib/open_call.h"
 #include "exporter/base/log.h"

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "exporter/base/text/text.h"
-#include "exporter/symbols/exits/function_exits.h"
 
 namespace gpusnoop::probes {
 namespace {

@@ -1,11 +1,10 @@
 #include "exporter/probes/host_life/reports/maker.h"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
 #include "exporter/base/seconds.h"
 #include "exporter/probes/host_life/exits.h"
+#include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
 
@@ -154,6 +153,43 @@ void ReportMaker::warn_of_left_out() {
         log::warn(
             "some containers or Slurm steps get no report: too many of one user, or of all users, "
             "run GPU processes");
+    }
+}
+
+namespace {
+
+bool is_of_process(const JobReport &report) {
+    return report.kind == JobReport::Kind::process;
+}
+
+}  // namespace
+
+void JobReportHistory::add(const JobReport &report) {
+    std::deque<JobReport> &kept = is_of_process(report) ? of_processes_ : of_owners_;
+    kept.push_back(report);
+    if (kept.size() > keep_) {
+        kept.pop_front();
+    }
+}
+
+std::vector<JobReport> JobReportHistory::list() const {
+    std::vector<JobReport> all(of_processes_.rbegin(), of_processes_.rend());
+    all.insert(all.end(), of_owners_.rbegin(), of_owners_.rend());
+    std::ranges::stable_sort(all, std::greater(), &JobReport::ended);
+    return all;
+}
+
+void JobReporter::report(const JobReport &report) {
+    if (lines_.at(is_of_process(report) ? 0 : 1).allow(now_on(CLOCK_MONOTONIC))) {
+        log::info("a job has ended", {{"kind", to_string(report.kind)},
+                                      {"pid", report.pid},
+                                      {"comm", report.names.comm},
+                                      {"container_id", report.names.container},
+                                      {"slurm_job_id", report.names.slurm_job_id},
+                                      {"summary", sentence_of(report)}});
+    }
+    if (sinks_ && sinks_->want(sinks::Events::job_reports)) {
+        sinks_->send(sinks::Events::job_reports, job_report_line(report));
     }
 }
 

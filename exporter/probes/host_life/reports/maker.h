@@ -4,6 +4,7 @@
 // other probes hand over their parts at about that time, so the report is made a little later.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -12,6 +13,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bpf/host_life.h"
 #include "bpf/lib/processes/followed.h"
@@ -22,6 +25,7 @@
 #include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/host_life/reports/owners.h"
 #include "exporter/probes/host_life/reports/report.h"
+#include "exporter/sinks/sinks.h"
 
 namespace gpusnoop::probes {
 
@@ -81,6 +85,36 @@ private:
     std::deque<Waiting> waiting_;             // the oldest first
     std::uint64_t left_out_ = 0;              // of the owners, when it was logged last
     LineLimit lines_;
+};
+
+// The last reports, and who is told of them.
+// For the aggregating thread.
+class JobReportHistory {
+public:
+    // Keeps so many of processes, and as many of containers and Slurm steps: short processes can be
+    // many.
+    explicit JobReportHistory(std::size_t keep) : keep_(keep) {}
+
+    void add(const JobReport &report);
+    // The newest first.
+    [[nodiscard]] std::vector<JobReport> list() const;
+
+private:
+    std::size_t keep_;
+    std::deque<JobReport> of_processes_, of_owners_;  // the newest last
+};
+
+// Tells the log and the sinks of each report. Programs must not fill the log.
+class JobReporter {
+public:
+    explicit JobReporter(sinks::SinksPtr sinks) : sinks_(std::move(sinks)) {}
+
+    void report(const JobReport &report);
+
+private:
+    sinks::SinksPtr sinks_;  // null: there are none
+    // Of processes, and of their owners.
+    std::array<RateLimit, 2> lines_ = {RateLimit(10), RateLimit(10)};
 };
 
 }  // namespace gpusnoop::probes

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <iterator>
 #include <system_error>
-#include <utility>
 
 #include "exporter/base/read_file.h"
 #include "exporter/base/seconds.h"

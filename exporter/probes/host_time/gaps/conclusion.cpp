@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 #include <numeric>
 
 #include "exporter/probes/frame/processes/growing_counts.h"

@@ -10,7 +10,7 @@
 
 #include "bpf/host_time/host_time.h"
 #include "exporter/probes/frame/processes/process_table.h"
-#include "exporter/probes/host_time/gaps/gap_times.h"
+#include "exporter/probes/host_time/process_times.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "exporter/base/label.h"
 #include "exporter/base/seconds.h"
@@ -13,7 +11,6 @@
 #include "exporter/probes/frame/api/frame_json.h"
 #include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/host_time/calls.h"
-#include "exporter/probes/host_time/filesystems.h"
 #include "exporter/symbols/names/syscall_names.h"
 
 namespace gpusnoop::probes {

@@ -3,8 +3,6 @@
 #include <bpf/bpf.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <cstring>
 
 #include "bpf/profile/profile.h"

@@ -1,5 +1,5 @@
 // The block `fence:` of the configuration.
-#include "exporter/probes/fence/settings.h"
+#include "exporter/probes/fence/probe.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -1,5 +1,5 @@
 // Events of DMA fences as lines: for people and for programs.
-#include "exporter/probes/fence/trace.h"
+#include "exporter/probes/fence/probe.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>

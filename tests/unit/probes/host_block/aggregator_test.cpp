@@ -4,7 +4,6 @@
 #include <string>
 
 #include "exporter/probes/frame/registry.h"
-#include "exporter/probes/host_block/devices.h"
 #include "exporter/probes/host_block/probe.h"
 
 using namespace gpusnoop;

@@ -1,5 +1,5 @@
 // Requests to block devices as lines.
-#include "exporter/probes/host_block/trace.h"
+#include "exporter/probes/host_block/probe.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Names of interrupts as labels.
-#include "exporter/probes/host_irq/sources.h"
+#include "exporter/probes/host_irq/aggregator.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

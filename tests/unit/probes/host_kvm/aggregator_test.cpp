@@ -11,7 +11,6 @@
 
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/host_kvm/probe.h"
-#include "exporter/probes/host_kvm/reasons.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

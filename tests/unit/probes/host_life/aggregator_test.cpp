@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "exporter/probes/frame/registry.h"
-#include "exporter/probes/host_life/settings.h"
 #include "exporter/probes/host_life/trace.h"
 
 using namespace gpusnoop;

@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/probes/host_life/reports/history.h"
-
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
 using namespace std::chrono_literals;

@@ -7,7 +7,7 @@
 
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/host_net/cgroups.h"
-#include "exporter/probes/host_net/settings.h"
+#include "exporter/probes/host_net/probe.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exporter/probes/frame/api/list_page.h"
-#include "exporter/probes/host_net/trace.h"
+#include "exporter/probes/host_net/probe.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

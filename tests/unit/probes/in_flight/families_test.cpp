@@ -1,5 +1,5 @@
 // Calls in flight -> gauges.
-#include "exporter/probes/in_flight/families.h"
+#include "exporter/probes/in_flight/calls.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

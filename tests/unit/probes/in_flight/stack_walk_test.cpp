@@ -1,5 +1,5 @@
 // The stacks of threads inside of calls, in a memory that the test makes.
-#include "exporter/probes/in_flight/stack_walk.h"
+#include "exporter/probes/in_flight/stacks.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>

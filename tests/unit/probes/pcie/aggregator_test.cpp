@@ -8,7 +8,6 @@
 #include <chrono>
 #include <numeric>
 
-#include "exporter/probes/pcie/devices.h"
 #include "exporter/processes/proc.h"
 #include "tests/unit/child_process.h"
 #include "tests/unit/probes/driver_records.h"

@@ -1,5 +1,5 @@
 // Addresses of PCI devices, and which of them are of interest.
-#include "exporter/probes/pcie/devices.h"
+#include "exporter/probes/pcie/aggregator.h"
 
 #include <unistd.h>
 #include <catch2/catch_test_macros.hpp>

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <vector>
 
-#include "exporter/probes/pcie/devices.h"
+#include "exporter/probes/pcie/aggregator.h"
 
 using namespace gpusnoop;
 using trace::PciRegisters;

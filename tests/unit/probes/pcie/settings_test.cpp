@@ -1,5 +1,5 @@
 // The block `pcie:` of the configuration.
-#include "exporter/probes/pcie/settings.h"
+#include "exporter/probes/pcie/probe.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

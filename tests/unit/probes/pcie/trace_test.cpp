@@ -1,9 +1,9 @@
 // Accesses to the configuration space as lines: for people and for programs.
-#include "exporter/probes/pcie/trace.h"
+#include "exporter/probes/pcie/probe.h"
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "exporter/probes/pcie/devices.h"
+#include "exporter/probes/pcie/aggregator.h"
 #include "tests/unit/probes/event_lines.h"
 
 using namespace gpusnoop;

@@ -1,5 +1,5 @@
 // Calls that open files as lines.
-#include "exporter/probes/syscall/open_trace.h"
+#include "exporter/probes/syscall/trace.h"
 
 #include <fcntl.h>
 

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "exporter/base/text/text.h"
-#include "exporter/probes/xid/classes.h"
 
 using namespace gpusnoop::probes;
 

@@ -1,5 +1,5 @@
 // The block `xid:` of the configuration.
-#include "exporter/probes/xid/settings.h"
+#include "exporter/probes/xid/probe.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>
