@@ -28,8 +28,8 @@ def allowed(source, included):
 
 
 # Programs that read what those of another probe keep of each thread.
-ACROSS = {("cuda", "host_time"), ("host_time", "cuda"), ("in_flight", "cuda"), ("in_flight", "functions"),
-          ("profile", "cuda")}
+ACROSS = {("cuda", "host_time"), ("dying", "cuda"), ("host_time", "cuda"), ("in_flight", "cuda"),
+          ("in_flight", "functions"), ("profile", "cuda")}
 
 
 def allowed_in_bpf(source, included):

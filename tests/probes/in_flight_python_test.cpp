@@ -4,14 +4,13 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
-#include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/harness/exporter.h"
 #include "tests/harness/process.h"
+#include "tests/harness/python_programs.h"
 #include "tests/harness/pythons.h"
 
 using namespace harness;
@@ -19,26 +18,14 @@ using Json = nlohmann::json;
 
 namespace {
 
-// The words after the first of the line that begins with it.
-std::vector<std::string> words_after(const std::string &output, const std::string &first) {
-    std::istringstream lines(output);
-    for (std::string line; std::getline(lines, line);) {
-        if (line.starts_with(first + " ")) {
-            return python_words(line.substr(first.size()));
-        }
-    }
-    FAIL("it has not said " + first);
-    return {};
-}
-
 // A program of Python that is in cudaDeviceSynchronize, and the exporter that shows it.
 struct HangingProgram {
     // Through a command that runs it as its child, or nothing.
     HangingProgram(const std::string &interpreter, const std::string &way,
                    const std::vector<std::string> &through = {})
-        : program(command_of(interpreter, way, through)),
+        : program(python_program(interpreter, "hangs/hangs.py", way, through)),
           exporter((program.wait_for_output("waiting"), "in_flight: {min_age: 1ms}\n")) {
-        exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+        exporter.wait_until_attached_to(standin(cudart_of_python));
         pid = std::to_string(program.pid());
         if (!through.empty()) {
             const std::string children = run({"pgrep", "--parent", pid}).output;
@@ -48,19 +35,6 @@ struct HangingProgram {
         program.wait_for_output("hanging");
         places = words_after(program.output(), "at");
         eventually("the call to be in flight", [&] { return !calls().empty(); });
-    }
-    static std::vector<std::string> command_of(const std::string &interpreter,
-                                               const std::string &way,
-                                               std::vector<std::string> command) {
-        for (const std::string &word : python_words(interpreter)) {
-            command.push_back(word);
-        }
-        if (!std::filesystem::exists(command.back())) {
-            missing(command.back());
-        }
-        command.insert(command.end(), {GPUSNOOP_SOURCE_DIR "/tests/fakes/hangs/hangs.py", way,
-                                       standin("12/libcudart.so.12")});
-        return command;
     }
     // Of a stack in the document.
     [[nodiscard]] static std::vector<std::string> places_in(const Json &stack) {

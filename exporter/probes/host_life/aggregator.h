@@ -37,6 +37,8 @@ struct OnLife {
     std::function<void(const life_last_call_record &)> late_call;  // as add_late_call()
     std::function<void(const life_signal_record &, const ProcessIdentity &)> signal;
     std::function<void(const JobReport &)> report;
+    // With reports: a GPU process runs. Again at each rescan.
+    std::function<void(const ProcessKey &)> running;
 };
 
 class HostLifeAggregator : public CountingAggregator<make_host_life_families, HostLifeProcess> {

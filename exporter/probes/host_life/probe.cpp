@@ -95,6 +95,12 @@ private:
                  }}};
     }
     void make_reports();
+    void on_gpu_process(const ProcessIdentity &process) {
+        reports_->on_process(process, moment());
+        if (trace_.running) {
+            trace_.running(process.key);
+        }
+    }
     // Processes that were not seen to start, or were not GPU processes then.
     void rescan() override {
         if (reports_) {
@@ -103,7 +109,7 @@ private:
                     ProcessIdentity process;
                     process.key = running.key;
                     (void)followed().identify(process);
-                    reports_->on_process(process, moment());
+                    on_gpu_process(process);
                 }
             }
         }
@@ -186,7 +192,7 @@ void HostLifeProbe::make_reports() {
         if (record.head.type == FOLLOW_EXECED) {
             reports_->on_exec(record);
         } else if (record.head.type != FOLLOW_ENDED && (record.reasons & FOLLOWED_CUDA) != 0) {
-            reports_->on_process(process, moment());
+            on_gpu_process(process);
         }
     });
     rescan();

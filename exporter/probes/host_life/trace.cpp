@@ -8,9 +8,13 @@
 #include <ratio>
 #include <utility>
 
+#include "bpf/lib/processes/followed.h"
+#include "exporter/base/fd.h"
+#include "exporter/base/log.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/frame/trace/target_tracer.h"
+#include "exporter/probes/host_life/dying_calls.h"
 #include "exporter/probes/host_life/exits.h"
 #include "exporter/probes/host_life/probe.h"
 #include "exporter/probes/host_life/reports/report.h"
@@ -34,6 +38,9 @@ public:
 
     void drain(std::chrono::nanoseconds to_realtime) override {
         HostTracer::drain(to_realtime);
+        if (dying_) {
+            dying_->drain();
+        }
         const auto now = steady_clock::now();
         while (!ends_.empty() && is_whole(ends_.front(), now)) {
             write_first();
@@ -58,6 +65,9 @@ private:
     std::unique_ptr<probes::Probe> make_probe_of(
         const probes::TracedProcessesPtr &traced) override {
         function_name_ = traced->cuda().function_name;
+        if (const Fd &threads = traced->cuda().threads; threads) {
+            follow_dying(threads.get());
+        }
         return probes::make_life_tracer(
             setup().config, traced,
             {.exit =
@@ -71,8 +81,30 @@ private:
                      }
                  },
              .signal = {},
-             .report = [this](const auto &report) { on_report(report); }},
+             .report = [this](const auto &report) { on_report(report); },
+             .running =
+                 [this](const auto &process) {
+                     if (dying_) {
+                         dying_->look_at(process);
+                     }
+                 }},
             report_facts_);
+    }
+
+    void follow_dying(int threads) {
+        if (auto dying = probes::DyingCalls::start(threads)) {
+            dying_ = std::move(*dying);
+        } else {
+            log::warn("last calls have no lines of Python", {{"reason", dying.error().message}});
+        }
+    }
+
+    // Where the last call was made, if the process ended inside of it.
+    [[nodiscard]] std::string site_of(const life_exit_record &record) const {
+        return dying_ && LAST_CALL_IS_INSIDE(record.last_call) != 0
+                   ? dying_->line_of(record.head.tgid,
+                                     std::chrono::nanoseconds(LAST_CALL_BEGAN_NS(record.last_call)))
+                   : "";
     }
 
     [[nodiscard]] bool is_whole(const End &end, steady_clock::time_point now) const {
@@ -97,13 +129,18 @@ private:
 
     void write_first() {
         const End &end = ends_.front();
-        write(event_of(end.record, end.process, clock_offset_ns(), function_name_, end.report));
+        write(event_of(end.record, end.process, clock_offset_ns(), function_name_, end.report,
+                       site_of(end.record)));
+        if (dying_) {
+            dying_->forget(end.record.head.tgid);
+        }
         ends_.pop_front();
     }
 
     const probes::ReportFactsPtr report_facts_ = std::make_shared<probes::ReportFacts>();
     probes::CudaFunctionName function_name_ = nullptr;
-    std::deque<End> ends_;  // the newest last
+    std::deque<End> ends_;                       // the newest last
+    std::unique_ptr<probes::DyingCalls> dying_;  // null: nobody sees where calls end
 };
 
 class SignalTracer final : public HostTracer {
@@ -121,7 +158,8 @@ private:
                  [this](const auto &record, const auto &process) {
                      write(event_of(record, process, clock_offset_ns()));
                  },
-             .report = {}},
+             .report = {},
+             .running = {}},
             std::make_shared<probes::ReportFacts>());
     }
 };
@@ -143,7 +181,8 @@ void add_origin(Event &event, const life_origin *origin) {
     event.details.emplace_back("sender_comm", std::move(comm));
 }
 
-void add_last_call(Event &event, const std::optional<probes::LastCall> &call) {
+void add_last_call(Event &event, const std::optional<probes::LastCall> &call,
+                   const std::string &site) {
     Value function;
     Value age;
     Value in_flight;
@@ -155,13 +194,14 @@ void add_last_call(Event &event, const std::optional<probes::LastCall> &call) {
     event.details.emplace_back("last_cuda_call", std::move(function));
     event.details.emplace_back("last_cuda_call_age_ns", std::move(age));
     event.details.emplace_back("last_cuda_call_in_flight", std::move(in_flight));
+    event.details.emplace_back("last_cuda_call_site", text_or_null(site));
 }
 
 }  // namespace
 
 Event event_of(const life_exit_record &record, const probes::ProcessIdentity &process,
                std::int64_t clock_offset_ns, probes::CudaFunctionName function_name,
-               const std::string &report) {
+               const std::string &report, const std::string &site) {
     Event event;
     event.time_ns = began_ns(record.head.at_ns, 0, clock_offset_ns);
     event.pid = record.head.tgid;
@@ -174,7 +214,7 @@ Event event_of(const life_exit_record &record, const probes::ProcessIdentity &pr
                      {"signal", text_or_null(status.signal)}};
     add_origin(event, record.has_origin != 0 ? &record.origin : nullptr);
     event.details.emplace_back("lifetime_ns", std::uint64_t{record.lifetime_ns});
-    add_last_call(event, probes::last_call_of(record, function_name));
+    add_last_call(event, probes::last_call_of(record, function_name), site);
     event.details.emplace_back("report", text_or_null(report));
     return event;
 }

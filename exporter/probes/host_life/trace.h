@@ -14,11 +14,11 @@ namespace gpusnoop::trace {
 extern const Kind exit_trace;
 extern const Kind signal_trace;
 
-// `clock_offset_ns` as in began_ns().
+// `clock_offset_ns` as in began_ns(). `site`: where in Python the last call was made.
 [[nodiscard]] Event event_of(const life_exit_record &record, const probes::ProcessIdentity &process,
                              std::int64_t clock_offset_ns,
                              probes::CudaFunctionName function_name = nullptr,
-                             const std::string &report = {});
+                             const std::string &report = {}, const std::string &site = {});
 [[nodiscard]] Event event_of(const life_signal_record &record,
                              const probes::ProcessIdentity &process, std::int64_t clock_offset_ns);
 

@@ -1,9 +1,10 @@
 """Hangs in a call at a known line: for tests of Python's functions on stacks.
 
-hangs.py main|callback|generator|thread|fork|fork_thread|deep [LIBCUDART]
+hangs.py main|callback|generator|thread|leave|fork|fork_thread|deep [LIBCUDART]
 
 With a stand-in of CUDA's runtime, the call is cudaDeviceSynchronize, and begins after SIGUSR1; without, it is a sleep.
-Prints "process PID thread TID", "at PLACE...", the innermost first, and "hanging" before the call.
+Prints "process PID thread TID", "at PLACE...", the innermost first, and "hanging" before the call. With "leave", exits
+at one more SIGUSR1, while another thread hangs.
 """
 
 import os
@@ -68,6 +69,11 @@ class Job:
         other = threading.Thread(target=self.of_thread)
         other.start()
         other.join()
+
+    def leave(self):
+        threading.Thread(target=self.of_thread).start()
+        signal.sigwait([signal.SIGUSR1])
+        os._exit(3)
 
     def fork(self):
         if os.fork() == 0:

@@ -7,7 +7,6 @@
 #include <catch2/generators/catch_generators_range.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -18,6 +17,7 @@
 #include "tests/harness/exporter.h"
 #include "tests/harness/pin_directory.h"
 #include "tests/harness/process.h"
+#include "tests/harness/python_programs.h"
 #include "tests/harness/pythons.h"
 
 using namespace harness;
@@ -27,7 +27,6 @@ using SiteSizes = std::map<std::string, double>;  // bytes by label
 
 namespace {
 
-const std::string python_sites_library = "12/libcudart.so.12";
 // An interpreter that is started through another program, as one of these is, is found at a rescan.
 const std::string python_sites_config = "log: {level: debug}\ndiscovery: {rescan_interval: 1s}\n";
 
@@ -36,12 +35,12 @@ class LeakingProgram {
 public:
     LeakingProgram(const std::string &interpreter, const std::string &way,
                    const Process::Environment &environment = {})
-        : process_(command_of(interpreter, way), environment) {
+        : process_(python_program(interpreter, "leaks/leaks.py", way), environment) {
         process_.wait_for_output("loaded");
     }
     // The exporter has seen its first call, and its next ones have Python's functions.
     void call(const Exporter &exporter) const {
-        exporter.wait_until_attached_to(standin(python_sites_library));
+        exporter.wait_until_attached_to(standin(cudart_of_python));
         go_on("called\n");
         exporter.wait_for_log(
             "msg=\"the call sites of a process have Python functions from now on\" pid=" +
@@ -70,17 +69,6 @@ public:
     [[nodiscard]] pid_t pid() const { return process_.pid(); }
 
 private:
-    static std::vector<std::string> command_of(const std::string &interpreter,
-                                               const std::string &way) {
-        std::vector<std::string> command = python_words(interpreter);
-        if (!std::filesystem::exists(command.back())) {
-            missing(command.back());
-        }
-        command.insert(command.end(), {GPUSNOOP_SOURCE_DIR "/tests/fakes/leaks/leaks.py", way,
-                                       standin(python_sites_library)});
-        return command;
-    }
-
     Process process_;
 };
 
@@ -274,7 +262,7 @@ TEST_CASE("without python_stacks, call sites have native functions only", "[kern
     const std::string interpreter = python_commands().front();
     const Exporter exporter("cuda: {python_stacks: false}\n");
     const LeakingProgram program(interpreter, "list");
-    exporter.wait_until_attached_to(standin(python_sites_library));
+    exporter.wait_until_attached_to(standin(cudart_of_python));
     program.go_on("called\n");
     program.allocate();
     eventually("a site to be shown",

@@ -25,6 +25,7 @@ Result<> share_maps(const cuda_bpf &skeleton, const CudaConfig &config, CudaShar
                            .events = copy(maps.follow_events),
                            .counts = copy(maps.follow_counts),
                            .refused = copy(maps.follow_refused)};
+        shared.threads = copy(maps.cuda_threads);
     }
     if (config.keep_times) {
         shared.times = {.threads = copy(maps.cuda_threads),

@@ -9,8 +9,8 @@ struct cuda_bpf;
 
 namespace gpusnoop::probes {
 
-// The table of GPU processes, that of followed ones if the configuration says `follow`, and the
-// accounts of threads if it says `keep_times`.
+// The table of GPU processes; that of followed ones and the calls of threads, if the configuration
+// says `follow`; and the accounts of threads, if it says `keep_times`.
 Result<> share_maps(const cuda_bpf &skeleton, const CudaConfig &config, CudaShared &shared);
 
 }  // namespace gpusnoop::probes

@@ -61,6 +61,7 @@ struct CudaShared {
     // functions are called that they name by numbers.
     FollowMaps followed;
     CudaFunctionName function_name = nullptr;
+    Fd threads;  // the calls that each thread is inside of (bpf/cuda/threads.bpf.h)
 
     TimeMaps times;
     // With these maps: the label `gpu` of a process's device (struct host_device_key), nothing if

@@ -1,0 +1,73 @@
+// The lines of Python in which threads were inside of a CUDA call when a signal ended them, or the
+// end of their process: for `trace exit`.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "bpf/dying/dying.h"
+#include "exporter/base/result.h"
+#include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/maps/ring.h"
+#include "exporter/ebpf/skeleton.h"
+#include "exporter/probes/frame/processes/process_identity.h"
+#include "exporter/probes/frame/python/interpreter.h"
+#include "exporter/probes/frame/python/site_label.h"
+#include "exporter/probes/frame/python/site_resolver.h"
+
+struct dying_bpf;
+
+namespace gpusnoop::probes {
+
+// What the kernel has copied of a frame. Untrusted: a process has written all of it.
+[[nodiscard]] PythonPlace place_of(const dying_frame_record &frame, const PythonCodeLayout &code);
+
+// For one thread.
+class DyingCalls {
+public:
+    // `threads_map`: CudaShared::threads.
+    static Result<std::unique_ptr<DyingCalls>> start(int threads_map);
+    ~DyingCalls();
+    DyingCalls(const DyingCalls &) = delete;
+    DyingCalls &operator=(const DyingCalls &) = delete;
+
+    // A GPU process that runs. If it has an interpreter, its stacks are read from soon on; else ask
+    // again later, as it may load one at any time.
+    void look_at(const ProcessKey &process);
+    void drain();
+    // Of the call of the process that began then: "train.py:Trainer.step:42 < train.py:main:7".
+    // Empty: it was not inside of it, or has no functions of Python's.
+    [[nodiscard]] std::string line_of(std::uint32_t tgid, std::chrono::nanoseconds began) const;
+    // The process has ended, and all is said of it.
+    void forget(std::uint32_t tgid);
+
+private:
+    using Skeleton = ebpf::Skeleton<dying_bpf>;
+    // By the beginning of the call, as `followed` has it: innermost first.
+    using Calls = std::map<std::uint64_t, std::vector<PythonSiteFrame>>;
+    struct Process {
+        ProcessKey key;
+        bool is_asked = false;  // the answer is still to come
+        std::optional<PythonInterpreter> python;
+        Calls calls;
+    };
+
+    DyingCalls(Skeleton skeleton, std::unique_ptr<PythonSiteResolver> resolver);
+    Result<> attach();
+    void on_frame(std::span<const std::byte> bytes);
+    void set_interpreter(Process &process, const PythonInterpreter &python);
+
+    Skeleton skeleton_;
+    std::unique_ptr<ebpf::Ring> frames_;
+    ebpf::Link link_;
+    std::unique_ptr<PythonSiteResolver> resolver_;
+    std::map<std::uint32_t, Process> processes_;  // by tgid
+};
+
+}  // namespace gpusnoop::probes

@@ -1,0 +1,99 @@
+// Python programs that end inside of a CUDA call, and say themselves at which lines.
+#include <signal.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/harness/process.h"
+#include "tests/harness/python_programs.h"
+#include "tests/harness/pythons.h"
+#include "tests/harness/trace.h"
+
+using namespace harness;
+using ExitJson = nlohmann::json;
+
+namespace {
+
+// The line of the trace about its end.
+ExitJson wait_for_end(const Trace &trace, pid_t pid) {
+    ExitJson end;
+    eventually("its end", [&] {
+        for (const ExitJson &line : trace.calls()) {
+            end = line.at("pid") == pid ? line : end;
+        }
+        return !end.is_null();
+    });
+    return end;
+}
+
+struct PythonEnd {
+    ExitJson line;
+    std::string site;  // that the program has said
+};
+
+// The trace needs a moment to find the interpreter.
+PythonEnd python_end(const Trace &trace, const std::string &interpreter, const std::string &way,
+                     int signal, std::chrono::milliseconds moment) {
+    Process program(python_program(interpreter, "hangs/hangs.py", way, {"prlimit", "--core=0"}));
+    program.wait_for_output("waiting");
+    program.signal(SIGUSR1);
+    program.wait_for_output("hanging");
+    std::this_thread::sleep_for(moment);
+    program.signal(signal);
+    (void)program.wait();
+    return {wait_for_end(trace, program.pid()), site_in(program.output())};
+}
+
+}  // namespace
+
+TEST_CASE("a trace of ends has the line of Python of the call that a process ended in",
+          "[kernel][modes]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    const std::string interpreter = GENERATE(from_range(python_commands()));
+    CAPTURE(mode, interpreter);
+    Trace trace("exit", attached_by(mode), {});
+    struct Way {
+        std::string way;
+        int signal;
+        std::string cause;
+    };
+    for (const auto &[way, signal, cause] : std::vector<Way>{{"main", SIGKILL, "SIGKILL"},
+                                                             {"callback", SIGTERM, "SIGTERM"},
+                                                             {"thread", SIGSEGV, "SIGSEGV"},
+                                                             {"leave", SIGUSR1, "3"}}) {
+        std::chrono::milliseconds moment{100};
+        CAPTURE(way);
+        eventually("the line", [&] {
+            const auto [end, site] = python_end(trace, interpreter, way, signal, moment);
+            moment *= 2;
+            CAPTURE(end.dump(1), site);
+            CHECK(end.at("cause") == cause);
+            CHECK(end.at("last_cuda_call") == "cudaDeviceSynchronize");
+            CHECK(end.at("last_cuda_call_in_flight") == "true");
+            const ExitJson &said = end.at("last_cuda_call_site");
+            CHECK((said.is_null() || said == site));
+            return !said.is_null();
+        });
+    }
+    // Its last call has returned.
+    Process program(python_program(interpreter, "leaks/leaks.py", "list"));
+    program.wait_for_output("loaded");
+    program.signal(SIGUSR1);
+    program.wait_for_output("called\n");
+    program.signal(SIGUSR1);
+    program.wait_for_output("allocated\n");
+    program.signal(SIGKILL);
+    (void)program.wait();
+    const ExitJson end = wait_for_end(trace, program.pid());
+    CHECK(end.at("last_cuda_call") == "cudaMalloc");
+    CHECK(end.at("last_cuda_call_site").is_null());
+    (void)trace.finish();
+}
