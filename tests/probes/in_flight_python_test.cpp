@@ -77,6 +77,7 @@ TEST_CASE("a call that hangs shows the Python functions that made it, with their
         CHECK_FALSE((is_inside && frame["module"] == "hangs.py"));
     }
     CHECK(HangingProgram::places_in(calls[0]["stack"]) == hanging.places);
+    CHECK(calls[0]["site"] == site_in(hanging.program.output()));
     const std::string address =
         "--address=http://127.0.0.1:" + std::to_string(hanging.exporter.port());
     const Finished traced = run({exporter_binary(), "trace", "--in-flight", address});

@@ -44,10 +44,33 @@ void add(const MetricsLine &line, ProgramsSample &sample) {
         program().waiting_seconds += line.label("phase") == "wait" ? line.value : 0;
     } else if (line.name == "gpusnoop_oldest_call_seconds") {
         program().oldest_call_seconds = std::max(program().oldest_call_seconds, line.value);
+    } else if (line.name == "gpusnoop_cuda_memory_site_outstanding_bytes") {
+        program().sites[line.label("site")] += line.value;
+    } else if (line.name == "gpusnoop_torch_memory_site_outstanding_bytes") {
+        program().tensor_sites[line.label("site")] += line.value;
     } else if (line.name == "gpusnoop_build_info") {
         sample.version = line.label("version");
     } else if (line.name == "process_start_time_seconds") {
         sample.began = line.value;
+    }
+}
+
+// An allocator takes memory for many tensors at once, at the line of any: of a program whose
+// tensors are known, their lines are the better answer.
+void find_growing_site(const Program &first, const Program &now, ProgramRow &row) {
+    const auto find = [&row](const auto &before, const auto &sites) {
+        for (const auto &[site, bytes] : sites) {
+            const auto known = before.find(site);
+            const double grown = bytes - (known == before.end() ? 0 : known->second);
+            if (grown > row.site_grown_bytes) {
+                row.growing_site = site;
+                row.site_grown_bytes = grown;
+            }
+        }
+    };
+    find(first.tensor_sites, now.tensor_sites);
+    if (row.growing_site.empty()) {
+        find(first.sites, now.sites);
     }
 }
 
@@ -76,8 +99,9 @@ std::vector<ProgramRow> compare(const ProgramsSample &first, const ProgramsSampl
     for (const auto &[key, program] : now.programs) {
         ProgramRow row{.key = key, .now = program};
         const auto at_first = first.programs.find(key);
-        row.grown_bytes = program.held_bytes -
-                          (at_first == first.programs.end() ? 0 : at_first->second.held_bytes);
+        const Program &then = at_first == first.programs.end() ? Program() : at_first->second;
+        row.grown_bytes = program.held_bytes - then.held_bytes;
+        find_growing_site(then, program, row);
         const auto known = before.programs.find(key);
         if (known != before.programs.end() && seconds > 0) {
             const auto rate = [&](double Program::*member) {

@@ -35,6 +35,14 @@ struct Program {
     double launching_seconds = 0;    // of threads that launch
     double waiting_seconds = 0;      // of these, in calls that wait for the GPU
     double oldest_call_seconds = 0;  // that has not returned; 0: there is none
+    // Bytes now, by the label `site`: of allocations of CUDA's, and of tensors.
+    std::map<std::string, double> sites;
+    std::map<std::string, double> tensor_sites;
+};
+
+struct HangingCall {
+    std::string function;  // empty: there is none, or it is not known
+    std::string site;      // where in Python it was made; empty: not known
 };
 
 struct ProgramsSample {
@@ -55,6 +63,11 @@ struct ProgramRow {
     double errors = 0;
     double launching_seconds = 0;
     double waiting_seconds = 0;
+    // The call site whose memory grew most since the first sample, and by how much; empty: none
+    // did.
+    std::string growing_site = {};
+    double site_grown_bytes = 0;
+    HangingCall hanging = {};  // its oldest call
 };
 
 // What came in these seconds; the most memory first.
@@ -69,7 +82,8 @@ void sort_by_errors(std::vector<ProgramRow> &rows);
 [[nodiscard]] std::string head_line(const std::string &address, const ProgramsSample &now,
                                     double now_seconds, const std::vector<ProgramRow> *rows);
 // The program and its most important numbers are in the first 80 characters of each line. More
-// `columns` show more of its name, once they have the other columns.
+// `columns` show more of its name, once they have the other columns. Below a program, a line that
+// begins with spaces says where it hangs, or else where its memory grew most.
 [[nodiscard]] std::vector<std::string> table_lines(const std::vector<ProgramRow> &rows,
                                                    std::size_t most,
                                                    std::size_t columns = any_width);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "exporter/base/text/quantity_text.h"
 #include "exporter/base/text/text.h"
@@ -74,6 +75,30 @@ std::array<std::string, first_numbers.size()> first_numbers_of(const ProgramRow 
 
 std::array<std::string, more_numbers.size()> more_numbers_of(const ProgramRow &row) {
     return {size_text(row.copied_bytes), std::to_string(row.now.processes)};
+}
+
+// Empty: nothing is known.
+std::string where_text(const ProgramRow &row) {
+    if (!row.hanging.function.empty()) {
+        return "hangs in " + printable(row.hanging.function) +
+               (row.hanging.site.empty() ? "" : " at " + printable(row.hanging.site));
+    }
+    return row.growing_site.empty()
+               ? ""
+               : "+" + size_text(row.site_grown_bytes) + " at " + printable(row.growing_site);
+}
+
+// Puts the places below their programs.
+std::vector<std::string> with_places(std::vector<std::string> lines,
+                                     const std::vector<ProgramRow> &rows) {
+    std::vector<std::string> all = {std::move(lines.front())};
+    for (std::size_t i = 1; i < lines.size(); i++) {
+        all.push_back(std::move(lines[i]));
+        if (const std::string where = where_text(rows[i - 1]); !where.empty()) {
+            all.push_back("    " + where);
+        }
+    }
+    return all;
 }
 
 void append(std::vector<std::string> &lines, const TextColumn &column, std::size_t width) {
@@ -156,7 +181,7 @@ std::vector<std::string> table_lines(const std::vector<ProgramRow> &rows, std::s
     append_numbers(lines, rows, more_numbers, more_numbers_of);
     space();
     append(lines, pods, pods.width());
-    return lines;
+    return with_places(std::move(lines), rows);
 }
 
 std::vector<std::string> programs_help() {
@@ -170,7 +195,8 @@ std::vector<std::string> programs_help() {
             "GPU         the GPUs on which it holds memory",
             "copied/s    bytes that it copies",
             "procs       its running processes",
-            "pod         the pod's UID, or the container's id"};
+            "pod         the pod's UID, or the container's id",
+            "below       where its oldest call hangs, or where its memory grew most"};
 }
 
 }  // namespace gpusnoop::top

@@ -1,5 +1,6 @@
 #include "exporter/cli/top/programs_view.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "exporter/base/text/text.h"
@@ -18,7 +19,25 @@ Result<ProgramsSample> ProgramsView::read(const Result<Answer> &answer) const {
     return sample ? std::move(sample) : fail_in(address_.text(), sample.error());
 }
 
+// Not everybody may read that page, and nothing else depends on it.
+void ProgramsView::take_hanging(const Result<Answer> &answer) {
+    constexpr int ok = 200;
+    if (!answer || answer->status != ok) {
+        return;
+    }
+    if (const auto calls = parse_hanging(answer->body)) {
+        for (ProgramRow &row : *rows_) {
+            if (const auto call = calls->find(row.key); call != calls->end()) {
+                row.hanging = call->second;
+            }
+        }
+    }
+}
+
 void ProgramsView::take(const Result<Answer> &answer) {
+    if (std::exchange(wants_hanging_, false)) {
+        return take_hanging(answer);
+    }
     rows_.reset();
     auto sample = read(answer);
     answers_ = sample.has_value();
@@ -37,6 +56,8 @@ void ProgramsView::take(const Result<Answer> &answer) {
         if (by_errors_) {
             sort_by_errors(*rows_);
         }
+        wants_hanging_ = std::ranges::any_of(
+            *rows_, [](const ProgramRow &row) { return row.now.oldest_call_seconds > 0; });
     }
     last_ = Taken{*std::move(sample), now};
 }

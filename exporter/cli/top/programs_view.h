@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "exporter/cli/top/client/address.h"
+#include "exporter/cli/top/hanging.h"
 #include "exporter/cli/top/programs.h"
 #include "exporter/cli/top/view.h"
 
@@ -19,8 +20,11 @@ public:
           telemetry_path_(std::move(telemetry_path)),
           by_errors_(by_errors) {}
 
-    [[nodiscard]] std::string target() const override { return telemetry_path_; }
+    [[nodiscard]] std::string target() const override {
+        return wants_hanging_ ? hanging_target : telemetry_path_;
+    }
     void take(const Result<Answer> &answer) override;
+    [[nodiscard]] bool wants_more() const override { return wants_hanging_; }
     [[nodiscard]] const std::string &problem() const override { return problem_; }
     [[nodiscard]] bool answers() const override { return answers_; }
     [[nodiscard]] bool has_answered() const override { return last_.has_value(); }
@@ -36,6 +40,7 @@ private:
         Clock::time_point at;
     };
     [[nodiscard]] Result<ProgramsSample> read(const Result<Answer> &answer) const;
+    void take_hanging(const Result<Answer> &answer);
 
     const Address address_;
     const std::string telemetry_path_;
@@ -45,6 +50,7 @@ private:
     std::optional<std::vector<ProgramRow>> rows_;
     std::string problem_;
     bool answers_ = false;
+    bool wants_hanging_ = false;  // a program hangs: where?
 };
 
 }  // namespace gpusnoop::top

@@ -76,6 +76,7 @@ private:
     void on_window_signals();
     void on_keys();
     void show(By by);
+    void ask();
     void on_answer(const Result<Answer> &answer);
     void draw();
     [[nodiscard]] std::vector<std::string> table(Size size) const;
@@ -120,9 +121,7 @@ Result<> Top::run() {
             on_answer(fail("cannot reach " + options_.address.text() +
                            ": it did not answer within 5 seconds"));
         } else if (!query_.is_open && now >= query_.next) {
-            client_->ask(view_->target());
-            query_.is_open = true;
-            query_.asked = now;
+            ask();
             query_.next = now + options_.interval;
         }
         poll_events();
@@ -207,10 +206,18 @@ void Top::show(By by) {
     query_ = {};
 }
 
+void Top::ask() {
+    client_->ask(view_->target());
+    query_.is_open = true;
+    query_.asked = steady_clock::now();
+}
+
 void Top::on_answer(const Result<Answer> &answer) {
     query_.is_open = false;
     view_->take(answer);
-    if (terminal_) {
+    if (view_->wants_more()) {
+        ask();
+    } else if (terminal_) {
         draw();
     } else {
         print();

@@ -78,6 +78,7 @@ void add_thread(Json &json, const BlockedThread *thread) {
     json["state"] = thread == nullptr ? Json() : Json(thread->state);
     json["stack"] = Json();
     json["kernel_stack"] = Json();
+    json["site"] = thread == nullptr || thread->site.empty() ? Json() : Json(thread->site);
     if (thread != nullptr) {
         json["stack"] = Json::array();
         for (const symbols::Frame &frame : thread->stack) {

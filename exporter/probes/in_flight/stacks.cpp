@@ -9,6 +9,7 @@
 
 #include "exporter/base/text/text.h"
 #include "exporter/base/work_limit.h"
+#include "exporter/probes/frame/python/site_label.h"
 #include "exporter/probes/frame/python/stacks.h"
 
 namespace gpusnoop::probes {
@@ -202,6 +203,14 @@ std::vector<symbols::Frame> with_traced(const std::vector<StackPlace> &places,
     return all;
 }
 
+std::string site_of(const std::vector<PythonFrame> &python) {
+    std::vector<PythonSiteFrame> frames;
+    for (const PythonFrame &frame : python) {
+        frames.push_back(frame.site);
+    }
+    return python_site_label(frames);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<InFlightStacks>> InFlightStacks::start() {
@@ -292,7 +301,7 @@ std::map<std::uint32_t, BlockedThread> InFlightStacks::of(const OpenCalls &open)
         const Walked &one = walked[i];
         BlockedThread thread{name_of_state(one.thread->state),
                              with_traced(one.places, std::move(named[i])),
-                             kernel_functions(*one.thread)};
+                             kernel_functions(*one.thread), site_of(one.python)};
         merge_python(thread.stack, one.python);
         threads.emplace(one.thread->tid, std::move(thread));
     }

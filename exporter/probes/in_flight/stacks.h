@@ -37,6 +37,7 @@ struct BlockedThread {
     std::string state;  // "running", "sleeping", "uninterruptible", "stopped", "unknown"
     std::vector<symbols::Frame> stack;   // the innermost first
     std::vector<std::string> in_kernel;  // functions, the innermost first; empty: it runs
+    std::string site;  // as python_site_label() names where it is; empty: it runs no Python
 };
 
 // Reads memory and files of other processes. For any thread; one at a time works.

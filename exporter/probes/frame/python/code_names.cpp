@@ -170,12 +170,11 @@ PythonPlace python_place(symbols::MappedFiles &files, std::uint32_t tgid,
     return is_it(files.read_memory(tgid, call.code, max_code_bytes)) ? place : PythonPlace();
 }
 
-symbols::Frame python_place(symbols::MappedFiles &files, std::uint32_t tgid,
-                            const PythonCodeLayout &layout, std::uint64_t code,
-                            std::int64_t instruction) {
+PythonPlace python_place(symbols::MappedFiles &files, std::uint32_t tgid,
+                         const PythonCodeLayout &layout, std::uint64_t code,
+                         std::int64_t instruction) {
     const auto members = files.read_memory(tgid, code, max_code_bytes);
-    return members ? place_at(files, tgid, layout, *members, instruction).frame()
-                   : symbols::Frame{};
+    return members ? place_at(files, tgid, layout, *members, instruction) : PythonPlace();
 }
 
 }  // namespace gpusnoop::probes

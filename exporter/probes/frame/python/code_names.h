@@ -35,11 +35,11 @@ struct PythonPlace {
 [[nodiscard]] symbols::Frame python_function(symbols::MappedFiles &files, std::uint32_t tgid,
                                              const PythonCodeLayout &layout, std::uint64_t code);
 
-// The same with the line of an instruction, "train.py:Trainer.step:42". `instruction` is its place
-// among those of the code object, as in python_line(); without a line if that is not known.
-[[nodiscard]] symbols::Frame python_place(symbols::MappedFiles &files, std::uint32_t tgid,
-                                          const PythonCodeLayout &layout, std::uint64_t code,
-                                          std::int64_t instruction);
+// With the line of an instruction. `instruction` is its place among those of the code object, as in
+// python_line(); without a line if that is not known.
+[[nodiscard]] PythonPlace python_place(symbols::MappedFiles &files, std::uint32_t tgid,
+                                       const PythonCodeLayout &layout, std::uint64_t code,
+                                       std::int64_t instruction);
 
 // Where a code object has the words of python_identity(), which are members that do not change.
 [[nodiscard]] constexpr std::uint32_t python_identity_offset(const PythonCodeLayout &layout) {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "exporter/probes/frame/python/site_label.h"
 #include "exporter/symbols/stacks/code_place.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
@@ -11,6 +12,7 @@ namespace gpusnoop::probes {
 struct PythonFrame {
     symbols::Frame function;
     bool is_called_by_c = false;  // the interpreter's loop runs for it and for those inside of it
+    PythonSiteFrame site = {};    // its name in a call site; empty: not known, or not asked for
 };
 
 // Whether it is one of Python's, as python_function() and python_place() name them.

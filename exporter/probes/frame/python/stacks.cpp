@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "exporter/probes/frame/python/code_names.h"
+#include "exporter/probes/frame/python/site_label.h"
 #include "exporter/processes/proc.h"
 #include "exporter/processes/user_shares.h"
 
@@ -60,14 +61,18 @@ std::vector<PythonFrame> PythonStacks::read(std::uint32_t tgid, std::uint32_t ti
         const std::pair key(call.code, call.instruction);
         auto known = process.places.find(key);
         if (known == process.places.end() && !limit.is_reached()) {
+            const PythonPlace place =
+                python_place(files_, tgid, process.python->code, call.code, call.instruction);
             known = process.places
-                        .emplace(key, python_place(files_, tgid, process.python->code, call.code,
-                                                   call.instruction))
+                        .emplace(key, PythonFrame{.function = place.frame(),
+                                                  .site = python_site_frame(place)})
                         .first;
         }
-        frames.push_back(
-            {.function = known == process.places.end() ? symbols::Frame{} : known->second,
-             .is_called_by_c = call.is_called_by_c});
+        PythonFrame &frame = frames.emplace_back();
+        if (known != process.places.end()) {
+            frame = known->second;
+        }
+        frame.is_called_by_c = call.is_called_by_c;
     }
     return frames;
 }

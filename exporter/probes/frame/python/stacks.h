@@ -36,7 +36,7 @@ private:
     struct Process {
         std::optional<PythonInterpreter> python;
         std::vector<PythonState> states;
-        std::map<std::pair<std::uint64_t, std::int64_t>, symbols::Frame> places;
+        std::map<std::pair<std::uint64_t, std::int64_t>, PythonFrame> places;
         std::optional<std::uint32_t> user;
         Clock::duration spent{};
         bool is_found = false;

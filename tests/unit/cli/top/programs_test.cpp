@@ -2,7 +2,9 @@
 #include "exporter/cli/top/programs.h"
 
 #include <catch2/catch_test_macros.hpp>
+#include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -111,6 +113,40 @@ TEST_CASE("programs can be sorted by their errors") {
     CHECK(rows[0].errors == 10);
 }
 
+TEST_CASE("below a program is the call site whose memory grew most") {
+    const auto sites = [](const std::string &name, const std::string &a, const std::string &b) {
+        std::string text;
+        for (const auto &[pid, site, bytes] :
+             {std::tuple("7", "a.py:f:1 < m.py:main:9", a), std::tuple("7", "b.py:g:2", b),
+              std::tuple("8", "b.py:g:2", b)}) {
+            text += "gpusnoop_" + name + "_memory_site_outstanding_bytes{" + train + ",pid=\"" +
+                    pid + "\",site=\"" + site + "\"} " + bytes + "\n";
+        }
+        return text;
+    };
+    const auto sample = [&](const std::string &more) {
+        return *parse_programs(page("1", "4096", "1") + more);
+    };
+    const auto below = [](const ProgramsSample &first, const ProgramsSample &now) {
+        const auto lines = table_lines(compare(first, first, now, 1), 10);
+        return lines.size() == 3 ? lines[2] : "";
+    };
+    const auto first = sample(sites("cuda", "5000", "100"));
+    // Of both of its processes.
+    CHECK(below(first, sample(sites("cuda", "6000", "612"))) == "    +1.00 KiB at b.py:g:2");
+    CHECK(below(first, sample(sites("cuda", "9096", "612"))) ==
+          "    +4.00 KiB at a.py:f:1 < m.py:main:9");
+    CHECK(below(first, first).empty());
+    CHECK(below(first, sample(sites("cuda", "4000", "100"))).empty());
+    // One that the first page did not have.
+    CHECK(below(sample(""), sample(sites("cuda", "2048", "1"))) ==
+          "    +2.00 KiB at a.py:f:1 < m.py:main:9");
+    // Tensors' lines are the better answer.
+    CHECK(below(sample(sites("torch", "0", "0") + sites("cuda", "0", "0")),
+                sample(sites("torch", "0", "512") + sites("cuda", "4096", "0"))) ==
+          "    +1.00 KiB at b.py:g:2");
+}
+
 TEST_CASE("what a page of metrics lacks is not shown, and what is none is an error") {
     const auto bare = parse_programs(build + "gpusnoop_process_info{comm=\"a\",pid=\"1\"} 1\n");
     REQUIRE(bare);
@@ -167,6 +203,7 @@ TEST_CASE("a view of programs says what is wrong, and starts over after a restar
     CHECK_FALSE(view.lines(5));
     take(page("2", "1", "1"));
     CHECK(view.lines(5));
+    take(R"({"in_flight":[]})");  // one call hangs
     std::string later = page("0", "1", "1");
     later.replace(later.find(" 1000\n"), 6, " 2000\n");
     take(later);
@@ -174,4 +211,45 @@ TEST_CASE("a view of programs says what is wrong, and starts over after a restar
     CHECK_FALSE(view.lines(5));
     take("", 401);
     CHECK(view.problem().find("login") != std::string::npos);
+}
+
+TEST_CASE("a view of programs asks where a call hangs, and shows it below its program") {
+    ProgramsView view({.host = "node", .port = 1, .path = {}}, "/numbers");
+    const auto take = [&](const std::string &body, int status = 200) {
+        view.take(gpusnoop::Result<Answer>(Answer{status, body}));
+    };
+    const auto below = [&] {
+        const auto lines = view.lines(5);
+        REQUIRE(lines);
+        return lines->size() == 3 ? lines->back() : "";
+    };
+    take(page("1", "1", "1"));
+    CHECK_FALSE(view.wants_more());
+    take(page("2", "1", "1"));
+    REQUIRE(view.wants_more());
+    CHECK(view.target() == "/api/v1/in_flight?limit=256");
+    const auto calls = [](const std::string &script) {
+        const auto call = [&](const std::string &function, const std::string &site) {
+            return R"({"comm":"python3","container_id":"0123456789abcdef","slurm_job_id":"17","script":")" +
+                   script + R"(","function":")" + function + R"(","site":)" + site + "}";
+        };
+        return R"({"in_flight":[)" + call("cudaFree", R"("t.py:f:3\u001b < t.py:main:9")") + "," +
+               call("cudaMalloc", "null") + "]}";
+    };
+    take(calls("train.py"));
+    CHECK_FALSE(view.wants_more());
+    CHECK(view.target() == "/numbers");
+    CHECK(below().starts_with("    hangs in cudaFree at t.py:f:3"));
+    CHECK(below().find('\033') == std::string::npos);
+    take(page("3", "1", "1"));
+    take(calls("other.py"));
+    CHECK(below().empty());
+    // Who may not read that page, or gets anything else, has the table.
+    for (const auto &[status, body] : {std::pair(403, ""), std::pair(200, "{"),
+                                       std::pair(200, R"({"in_flight":[{"comm":7}]})")}) {
+        take(page("4", "1", "1"));
+        take(body, status);
+        CHECK(view.problem().empty());
+        CHECK(below().empty());
+    }
 }

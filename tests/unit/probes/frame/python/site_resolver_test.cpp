@@ -102,6 +102,7 @@ TEST_CASE("a call site in Python has the functions and lines of its thread") {
         if (!question.python.empty()) {
             const PythonCall &call = question.python.front().call;
             innermost = python_place(files, hanging.tgid, python->code, call.code, call.instruction)
+                            .frame()
                             .function;
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
