@@ -37,7 +37,7 @@ struct {
 /* The GPU processes: entered at the first CUDA call, left at exit and exec. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384); /* allocated at once: before 6.1 the kernel warns otherwise */
+	__uint(max_entries, 16384); /* the loader makes it grow on demand, from 6.1 on */
 	__type(key, __u32);
 	__type(value, struct cuda_live_process);
 } cuda_procs SEC(".maps");

@@ -53,7 +53,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384); /* allocated at once: before 6.1 the kernel warns otherwise */
+	__uint(max_entries, 16384); /* the loader makes it grow on demand, from 6.1 on */
 	__type(key, __u32);
 	__type(value, struct func_process);
 } func_procs SEC(".maps");

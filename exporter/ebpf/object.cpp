@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "exporter/ebpf/libbpf.h"
+
 namespace gpusnoop::ebpf {
 
 namespace {
@@ -56,6 +58,17 @@ Runs runs_of(const bpf_object *object, std::span<const bpf_program *const> spare
 
 void load_if(bpf_program *program, bool wanted) {
     bpf_program__set_autoload(program, wanted);
+}
+
+bool tables_can_grow() {
+    static const bool can_grow = has_type("bpf_mem_alloc");
+    return can_grow;
+}
+
+void grow_on_demand(bpf_map *table) {
+    if (tables_can_grow()) {
+        bpf_map__set_map_flags(table, bpf_map__map_flags(table) | BPF_F_NO_PREALLOC);
+    }
 }
 
 bpf_program *find_program(const bpf_object *object, std::string_view part) {

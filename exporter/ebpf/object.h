@@ -28,6 +28,14 @@ struct Runs {
 
 void load_if(bpf_program *program, bool wanted);
 
+// Hash tables that grow as they fill need an allocator that BPF programs may use anywhere, which
+// came with Linux 6.1 (commit 7c8199e24fa0, "bpf: Introduce any context BPF specific memory
+// allocator"). Before, the kernel allocates all of a table at once.
+[[nodiscard]] bool tables_can_grow();
+// Makes the hash table take memory only for its entries, if the kernel can do that. Call it before
+// load.
+void grow_on_demand(bpf_map *table);
+
 // The program or map named PROBE_`part` (bpf/lib/names.bpf.h), for any probe; null if the object
 // has no such program or map.
 [[nodiscard]] bpf_program *find_program(const bpf_object *object, std::string_view part);

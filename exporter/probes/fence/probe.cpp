@@ -7,6 +7,7 @@
 #include "exporter/base/log.h"
 #include "exporter/config/reader.h"
 #include "exporter/ebpf/attach/tracepoint.h"
+#include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/frame/trace/target_tracer.h"
 #include "exporter/system/machine.h"
@@ -59,6 +60,7 @@ private:
             return started;
         }
         bpf_map__set_max_entries(skeleton.maps.fence_known, config_.max_fences);
+        ebpf::grow_on_demand(skeleton.maps.fence_procs);
         const auto set = set_layout(skeleton);
         return set ? traced_->targets().share_maps_with(skeleton) : set;
     }

@@ -73,6 +73,7 @@ Result<> configure_programs(syscall_bpf &skeleton, const SyscallConfig &config, 
     skeleton.rodata->path_first[1] = syscall_number("creat").value_or(SYSCALL_COUNT);
     bpf_map__set_max_entries(skeleton.maps.syscall_counts, is_trace ? 1 : config.max_counts);
     bpf_map__set_max_entries(skeleton.maps.syscall_errors, is_trace ? 1 : config.max_counts);
+    ebpf::grow_on_demand(skeleton.maps.syscall_procs);
     const auto &all = skeleton.progs;
     const bool by_function = has_functions();
     for (bpf_program *program :

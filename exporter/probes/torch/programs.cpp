@@ -9,6 +9,7 @@
 #include "bpf/torch.h"
 #include "exporter/ebpf/attach/attach_modes.h"
 #include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/object.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/frame/libraries/entry_points.h"
 #include "exporter/symbols/elf/elf_file.h"
@@ -116,6 +117,7 @@ Result<std::unique_ptr<TorchPrograms>> TorchPrograms::load_as(AttachMode mode,
     }
     const ebpf::CallPrograms calls = ebpf::choose_call_programs(loaded->skeleton->obj, mode, false);
     bpf_map__set_max_entries(loaded->skeleton->maps.torch_events, config.ring_bytes);
+    ebpf::grow_on_demand(loaded->skeleton->maps.torch_procs);
     bpf_map__set_max_entries(loaded->skeleton->maps.torch_stacks,
                              config.call_stacks ? config.max_call_stacks : 1);
     loaded->skeleton->rodata->keep_stacks = config.call_stacks;

@@ -13,7 +13,6 @@
 #include "bpf/lib/python/layout.h"
 #include "cuda.skel.h"
 #include "exporter/base/text/text.h"
-#include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/object.h"
 
 namespace gpusnoop::probes {
@@ -22,22 +21,22 @@ using ebpf::AttachMode;
 
 namespace {
 
-// Hash tables that grow as they fill need an allocator that BPF programs may use anywhere, which
-// came with Linux 6.1 (commit 7c8199e24fa0, "bpf: Introduce any context BPF specific memory
-// allocator"). Before, all of a table is allocated at once, so it must be smaller.
+// What the kernel allocates at once must be smaller (ebpf::tables_can_grow()).
 constexpr std::uint32_t max_preallocated = 131'072;
 constexpr std::uint32_t max_processes_past = 4'096;
 // A stack of Python's functions has a kilobyte.
 constexpr std::uint32_t max_preallocated_python = 2'048;
 
 void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
-    const bool can_grow = ebpf::has_type("bpf_mem_alloc");
+    const bool can_grow = ebpf::tables_can_grow();
     const auto size = [&](bpf_map *map, std::uint32_t entries) {
         bpf_map__set_max_entries(map, can_grow ? entries : std::min(entries, max_preallocated));
         if (!can_grow) {
             bpf_map__set_map_flags(map, bpf_map__map_flags(map) & ~BPF_F_NO_PREALLOC);
         }
     };
+    ebpf::grow_on_demand(skeleton.maps.cuda_procs);
+    ebpf::grow_on_demand(skeleton.maps.follow_procs);
     size(skeleton.maps.cuda_live, config.max_live_allocations);
     size(skeleton.maps.cuda_registered, config.max_registered_kernels);
     size(skeleton.maps.cuda_capturing, bpf_map__max_entries(skeleton.maps.cuda_capturing));
@@ -139,7 +138,7 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {
 
 // (FNV-1a)
 std::string generation_of(AttachMode mode, const CudaConfig &config) {
-    constexpr std::uint32_t layout_of_pins = 5;  // of what Pins and CudaPins keep
+    constexpr std::uint32_t layout_of_pins = 6;  // of what Pins and CudaPins keep
     std::uint64_t hash = 0xcbf29ce484222325;
     const auto mix = [&](const void *data, std::size_t size) {
         for (std::size_t i = 0; i < size; i++) {

@@ -91,6 +91,7 @@ Result<std::unique_ptr<FollowedProcesses>> FollowedProcesses::start(const Settin
     skeleton.rodata->follow_descendants = settings.descendants;
     skeleton.rodata->exporter_tgid =
         settings.except != 0 ? settings.except : static_cast<std::uint32_t>(::getpid());
+    ebpf::grow_on_demand(skeleton.maps.follow_procs);
     if (auto used = use_maps(skeleton, of_cuda); !used) {
         return tl::unexpected(used.error());
     }

@@ -19,6 +19,7 @@
 #include "exporter/base/log.h"
 #include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/processes/proc.h"
 #include "exporter/system/machine.h"
@@ -144,6 +145,7 @@ Result<> TargetTable::load() {
     const std::size_t parents = std::min<std::size_t>(config_.parents.size(), TARGET_PARENTS);
     std::copy_n(config_.parents.begin(), parents, skeleton_->rodata->parents);
     skeleton_->rodata->parent_count = static_cast<std::uint32_t>(parents);
+    ebpf::grow_on_demand(skeleton_->maps.target_procs);
     if (const int error = targets_bpf::load(skeleton_.get()); error != 0) {
         return fail_errno("load the BPF programs that follow the processes of targets", -error);
     }

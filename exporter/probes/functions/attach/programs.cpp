@@ -14,6 +14,7 @@
 #include "exporter/base/text/text.h"
 #include "exporter/ebpf/attach/attach_modes.h"
 #include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/object.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/functions/select/always_observed.h"
 #include "exporter/system/machine.h"
@@ -188,6 +189,7 @@ Result<std::unique_ptr<FunctionPrograms>> FunctionPrograms::load_as(AttachMode m
     const ebpf::CallPrograms calls = ebpf::choose_call_programs(loaded->skeleton->obj, mode, true);
     bpf_map__set_max_entries(loaded->skeleton->maps.func_events, config.ring_bytes);
     bpf_map__set_max_entries(loaded->skeleton->maps.func_slow, config.slow_calls.ring_bytes);
+    ebpf::grow_on_demand(loaded->skeleton->maps.func_procs);
     loaded->skeleton->rodata->max_calls_per_second = config.max_calls_per_second;
     loaded->skeleton->rodata->send_entries = details.entries;
     loaded->skeleton->rodata->unreturned_after_ns =
