@@ -21,7 +21,7 @@ import series
 from fit import exponent_text
 
 MIB = 1 << 20
-BAR_MIB, BAR_MAPS_MIB, BAR_PROCESSES = 36, 32, 64
+BAR_MIB, BAR_MAPS_MIB, BAR_PROCESSES = 45, 48, 64
 
 
 class Exporter:

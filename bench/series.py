@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """How many series there are, for docs/scale.md: the exporter with its default configuration, but without the host
-probes, whose series depend on what happens, beside stand-in programs, each count less the one before.
+probes, whose series depend on what happens, beside stand-in programs, each count less the one before. And with them,
+beside four programs.
 
-bench/series.py                     the table of docs/scale.md, from build/release, as root
+bench/series.py                     the numbers of docs/scale.md, from build/release, as root
 bench/series.py --check docs/scale.md   exit code 1 if a count of a program there is another one
 bench/series.py --head 200          also: what a Prometheus needs for 200 such nodes (takes two minutes)
 """
@@ -26,7 +27,7 @@ import urllib.parse
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CUDA = ["--threads", "2", "--rate", "2000", "--memory-kinds", "--default-kind", "--seconds", "600", "--name", "train"]
+CUDA = ["--threads", "2", "--rate", "2000", "--memory-kinds", "--default-kind", "--seconds", "600", "--name"]
 MATH = ["libcublas.so.12:cublasSgemm_v2", "libcublas.so.12:cublasGemmEx", "libcublas.so.12:cublasCreate_v2",
         "libcudnn.so.9:cudnnBackendExecute"]
 # These exist from a function's second minute on, but are counted as if they existed from the first.
@@ -34,6 +35,7 @@ LAST_MINUTE = ("gpusnoop_function_duration_min_seconds", "gpusnoop_function_dura
 HOST = ("time", "life", "tasks", "pressure", "memory", "net", "block", "irq", "kvm")
 # The rows of the table that do not depend on the kernel.
 CHECKED = ("first process", "each further process", "each function")
+PROGRAMS = 4
 
 
 def free_port():
@@ -100,12 +102,11 @@ def wait_for(what, condition):
     raise SystemExit(f"series.py: {what} did not come")
 
 
-def exporter(programs, binary, directory):
+def exporter(programs, binary, directory, settings=""):
     port = free_port()
     config = pathlib.Path(directory, "config.yaml")
     # The programs that run beside the tests have their own series.
-    off = ", ".join(f"{probe}: {{enabled: false}}" for probe in HOST)
-    config.write_text(f'discovery: {{exclude: ["*/standin/company/*"]}}\nhost: {{{off}}}\n', encoding="utf-8")
+    config.write_text(f'discovery: {{exclude: ["*/standin/company/*"]}}\n{settings}', encoding="utf-8")
     programs.start(str(binary), f"--config.file={config}", f"--web.listen-address=127.0.0.1:{port}", "--log.level=error")
     wait_for("the exporter", lambda: get(port, "/-/ready"))
     return port
@@ -114,14 +115,15 @@ def exporter(programs, binary, directory):
 def measure(binary, standin, with_rules):
     """Pages by what ran when they were scraped, one on top of the other."""
     pages = {}
+    off = ", ".join(f"{probe}: {{enabled: false}}" for probe in HOST)
     with tempfile.TemporaryDirectory() as directory, Programs() as programs:
-        port = exporter(programs, binary, directory)
+        port = exporter(programs, binary, directory, f"host: {{{off}}}\n")
         pages["rest"] = settled(port)
-        programs.start(f"{standin}/workload", *CUDA)
+        programs.start(f"{standin}/workload", *CUDA, "train")
         wait_for("the first process", lambda: 'comm="train"' in get(port, "/metrics"))
         pages["one process"] = settled(port)
         for _ in range(7):
-            programs.start(f"{standin}/workload", *CUDA)
+            programs.start(f"{standin}/workload", *CUDA, "train")
         wait_for("all processes", lambda: len(re.findall(r'gpusnoop_process_info\{[^}]*comm="train"', get(port, "/metrics"))) == 8)
         pages["eight processes"] = settled(port)
         go = pathlib.Path(directory, "go")
@@ -133,6 +135,46 @@ def measure(binary, standin, with_rules):
         pages["functions"] = settled(port)
         recorded = record(programs, port, directory) if with_rules else {}
     return pages, recorded
+
+
+def measure_with_host(binary, standin):
+    """The pages at rest and beside four programs, with the host probes."""
+    with tempfile.TemporaryDirectory() as directory, Programs() as programs:
+        port = exporter(programs, binary, directory)
+        rest = settled(port)
+        names = [f"train-{number}" for number in range(PROGRAMS)]
+        for name in names:
+            programs.start(f"{standin}/workload", *CUDA, name)
+        wait_for("the programs", lambda: all(f'comm="{name}"' in get(port, "/metrics") for name in names))
+        return rest, settled(port)
+
+
+class WithHost:
+    """What docs/scale.md says of four programs."""
+
+    SENTENCE = (r"four such programs has ([0-9,]+) series, ([0-9,]+) each; before, it had [0-9,]+, ([0-9,]+) each, "
+                r"of which [0-9,]+ were 0 \(now ([0-9,]+)\)")
+
+    def __init__(self, rest, programs):
+        self.series = sum(families_of(programs).values())
+        self.each = (self.series - sum(families_of(rest).values())) / PROGRAMS
+        self.zeros = len(re.findall(r"^[^#\n].* 0$", programs, re.M))
+
+    def __str__(self):
+        return f"with the host probes, {PROGRAMS} programs: {self.series} series, {self.each:g} each; {self.zeros} are 0"
+
+    def wrong(self, text):
+        """What is wrong in the text, as sentences. What a program waits for, and so has series of, is not always the same."""
+        found = re.search(self.SENTENCE.replace(" ", r"\s+"), text)
+        if not found:
+            return ["the sentence about four programs is not there"]
+        series, each, before, zeros = (int(number.replace(",", "")) for number in found.groups())
+        wrong = [f"{what} with the host probes: {said}, and it is {now:g}"
+                 for what, said, now in (("four programs", series, self.series), ("each of them", each, self.each),
+                                         ("of which are 0", zeros, self.zeros)) if abs(said - now) > said / 10]
+        if 2 * self.each > before:
+            wrong.append("a program has more than half of the series before")
+        return wrong
 
 
 def prometheus(programs, directory, targets, rules=""):
@@ -228,7 +270,7 @@ def print_all(pages, recorded):
             print(f"| `{family}` | {count} |")
 
 
-def check(pages, path):
+def check(pages, with_host, path):
     text = path.read_text(encoding="utf-8")
     wrong = 0
     for name, (series, _) in rows(pages).items():
@@ -241,6 +283,9 @@ def check(pages, path):
     before = re.search(r"^\| first process.*\| ([0-9.]+) \|$", text, re.M)
     if not before or 2 * rows(pages)["first process"][0] > float(before.group(1)):
         print(f"{path}: a first process has more than half of the series before")
+        wrong = 1
+    for sentence in with_host.wrong(text):
+        print(f"{path}: {sentence}")
         wrong = 1
     return wrong
 
@@ -255,14 +300,17 @@ def main():
     if os.geteuid() != 0:
         print("series.py: the exporter has to be started as root")
         return 1 if "CI" in os.environ else 4
-    pages, recorded = measure(options.build / "gpusnoop_exporter", options.build / "standin", not options.check)
+    binary, standin = options.build / "gpusnoop_exporter", options.build / "standin"
+    pages, recorded = measure(binary, standin, not options.check)
+    with_host = WithHost(*measure_with_host(binary, standin))
     if options.page:
         options.page.write_text(pages["functions"], encoding="utf-8")
     print_all(pages, recorded)
+    print(f"\n{with_host}")
     if options.head:
         series, resident, heap = head(pages["functions"], options.head)
         print(f"\n{options.head} nodes: {series:g} series, {resident / series:.0f} bytes of memory each, {heap / series:.0f} of heap")
-    return check(pages, options.check) if options.check else 0
+    return check(pages, with_host, options.check) if options.check else 0
 
 
 if __name__ == "__main__":
