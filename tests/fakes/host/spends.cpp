@@ -5,6 +5,8 @@
 //   name COMM           of the process
 //   launch              launches a kernel: the thread is a launching one from now on
 //   launches N          launches N kernels, one after the other
+//   brief N US          N times: launches a kernel, waits for the device, and runs for so many
+//                       microseconds
 //   pin CPU             to this CPU
 //   device N            chooses this CUDA device
 //   realtime PRIORITY   the thread goes before all others from now on (SCHED_FIFO)
@@ -110,6 +112,7 @@ private:
     }
     static bool vector_add();
     static void launch_kernel() { check(vector_add(), "launch"); }
+    void brief(int times, int us);
     void wait();
     void with_file(const std::string &step, const char *path, int amount);
     static void delegate(int ms);
@@ -179,6 +182,14 @@ void Spender::inside(std::function<void()> step) {
     check(pending == nullptr, "no such call");
     phase = "host";
     standin_set_hook(nullptr, nullptr);
+}
+
+void Spender::brief(int times, int us) {
+    for (int i = 0; i < times; i++) {
+        launch();
+        check(cudaDeviceSynchronize() == standin::kSuccess, "synchronize");
+        spends::burn_us(us);
+    }
 }
 
 void Spender::wait() {
@@ -292,6 +303,10 @@ int Spender::run(const std::string &step, char **words, int count) {
             launch();
         }
         return 1;
+    }
+    if (step == "brief" && count > 1) {
+        brief(number(words[0]), number(words[1]));
+        return 2;
     }
     if (step == "pin") {
         cpu_set_t cpus;

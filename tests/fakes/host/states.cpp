@@ -37,10 +37,14 @@ void sleep_for(int ms) {
     }
 }
 
-void burn(int ms) {
-    for (const std::uint64_t end = cpu_ns() + static_cast<std::uint64_t>(ms) * 1'000'000;
+void burn_us(int us) {
+    for (const std::uint64_t end = cpu_ns() + static_cast<std::uint64_t>(us) * 1'000;
          cpu_ns() < end;) {
     }
+}
+
+void burn(int ms) {
+    burn_us(ms * 1'000);
 }
 
 void burn_wall(int ms) {

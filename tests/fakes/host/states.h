@@ -8,7 +8,8 @@ namespace spends {
 void check(bool is_right, const char *what);
 
 void sleep_for(int ms);
-void burn(int ms);       // of CPU time
+void burn(int ms);  // of CPU time
+void burn_us(int us);
 void burn_wall(int ms);  // of wall time
 void compete(int ms);    // of wall time, while two other processes want the same CPU
 void wait_on_futex(int ms);
