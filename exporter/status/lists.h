@@ -44,18 +44,18 @@ inline constexpr ListKind in_flight_list{
     .id = "in-flight",
     .title = "Calls in flight",
     .max_rows = 10,
-    .max_bytes = 7'500,
+    .max_bytes = 6'000,
     .columns = {{{"Function"}, {"For", true}, {"Process"}, {"Thread"}, {"GPU"}, {"Where"}}}};
 inline constexpr ListKind gpus_list{.id = "gpus",
                                     .title = "GPUs",
                                     .max_rows = 16,
-                                    .max_bytes = 6'000,
+                                    .max_bytes = 5'500,
                                     .columns = {{{"GPU"}, {"Model"}, {"Held", true}, {"Held by"}}}};
 inline constexpr ListKind events_list{
     .id = "events",
     .title = "Last events",
     .max_rows = 12,
-    .max_bytes = 5'000,
+    .max_bytes = 4'500,
     .columns = {{{"Time (UTC)"}, {"Event"}, {"GPU"}, {"Process"}, {"Details"}}}};
 inline constexpr ListKind out_of_memory_list{.id = "out-of-memory",
                                              .title = "Out of memory",
@@ -68,6 +68,12 @@ inline constexpr ListKind out_of_memory_list{.id = "out-of-memory",
                                                           {"Process"},
                                                           {"Verdict"},
                                                           {"Who holds the memory"}}}};
+inline constexpr ListKind job_reports_list{
+    .id = "job-reports",
+    .title = "Job reports",
+    .max_rows = 6,
+    .max_bytes = 2'800,
+    .columns = {{{"Ended (UTC)"}, {"What it used on this node"}}}};
 inline constexpr ListKind probes_list{.id = "probes",
                                       .title = "Probes",
                                       .max_rows = 32,
@@ -97,17 +103,17 @@ inline constexpr ListKind libraries_list{
     .id = "libraries",
     .title = "Libraries",
     .max_rows = 15,
-    .max_bytes = 3'500,
+    .max_bytes = 3'000,
     .columns = {{{"File"}, {"Processes", true}, {"State"}, {"Build id"}}}};
 
-inline constexpr std::array all_lists = {&processes_list,   &in_flight_list,     &gpus_list,
-                                         &events_list,      &out_of_memory_list, &probes_list,
-                                         &allocations_list, &slow_calls_list,    &libraries_list};
+inline constexpr std::array all_lists = {
+    &processes_list,   &in_flight_list, &gpus_list,        &events_list,     &out_of_memory_list,
+    &job_reports_list, &probes_list,    &allocations_list, &slow_calls_list, &libraries_list};
 
 // The page is read over slow lines, on phones.
 inline constexpr std::size_t max_page_bytes = 60'000;
 // The head, headings, sentences, problems and links.
-inline constexpr std::size_t max_bytes_beside_lists = 7'000;
+inline constexpr std::size_t max_bytes_beside_lists = 7'200;
 static_assert(std::accumulate(all_lists.begin(), all_lists.end(), max_bytes_beside_lists,
                               [](std::size_t sum, const ListKind *one) {
                                   return sum + one->max_bytes;

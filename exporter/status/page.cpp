@@ -20,10 +20,10 @@ namespace gpusnoop::status {
 namespace {
 
 // What somebody looks for first comes first.
-constexpr std::array sections = {&processes_section,   &in_flight_section,     &gpus_section,
-                                 &events_section,      &out_of_memory_section, &probes_section,
-                                 &allocations_section, &slow_calls_section,    &profiles_section,
-                                 &libraries_section};
+constexpr std::array sections = {&processes_section, &in_flight_section,     &gpus_section,
+                                 &events_section,    &out_of_memory_section, &job_reports_section,
+                                 &probes_section,    &allocations_section,   &slow_calls_section,
+                                 &profiles_section,  &libraries_section};
 
 // Documents of the API.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 11> documents = {

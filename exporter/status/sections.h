@@ -23,6 +23,7 @@ namespace gpusnoop::status {
 [[nodiscard]] std::string in_flight_section(const Facts &facts);
 [[nodiscard]] std::string gpus_section(const Facts &facts);
 [[nodiscard]] std::string events_section(const Facts &facts);
+[[nodiscard]] std::string job_reports_section(const Facts &facts);
 [[nodiscard]] std::string probes_section(const Facts &facts);
 [[nodiscard]] std::string allocations_section(const Facts &facts);
 [[nodiscard]] std::string out_of_memory_section(const Facts &facts);

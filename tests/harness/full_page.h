@@ -144,6 +144,16 @@ inline void add_events(gpusnoop::probes::Overview &overview) {
     end.held_bytes = std::uint64_t{9} << 30U;
     ends.last.assign(gpusnoop::probes::max_overview_ends, end);
     ends.count = 100;
+    auto &reports = overview.job_reports.emplace();
+    reports.last.assign(
+        2 * gpusnoop::probes::max_overview_reports,
+        {.ended = now - std::chrono::minutes(9),
+         .sentence = "pretrain_language_model_3.py (pid 3999000) lasted 2h 5m; GPU 0: peak 61.2 "
+                     "GiB, mean 40.1 GiB; GPU 1: peak 61.2 GiB, mean 40.1 GiB, unfreed 2.00 GiB; "
+                     "\u2265 1,234,567 launches; copied h2d 12.0 GiB, d2h 1.20 GiB, d2d 4.00 MiB; "
+                     "0 errors, 3 slow and 0 hanging calls; the GPU waited 12m 3s for the host; "
+                     "end: SIGSEGV"});
+    reports.count = 200;
 }
 
 inline gpusnoop::probes::SlowCallOverview slow_call() {

@@ -25,7 +25,8 @@ inline constexpr std::size_t max_overview_slow_calls = 10;
 inline constexpr std::size_t max_overview_in_flight = 20;
 inline constexpr std::size_t max_overview_xids = 10;
 inline constexpr std::size_t max_overview_out_of_memory = 10;
-inline constexpr std::size_t max_overview_ends = 10;  // of those that are bad, and of others
+inline constexpr std::size_t max_overview_ends = 10;    // of those that are bad, and of others
+inline constexpr std::size_t max_overview_reports = 3;  // of processes, and of their owners
 inline constexpr std::size_t max_overview_gpus = 64;
 inline constexpr std::size_t max_overview_holders = 8;
 inline constexpr std::size_t max_limit_bytes = 320;
@@ -162,6 +163,17 @@ struct EndsOverview {
     std::size_t count = 0;          // of these among those at /api/v1/exits
 };
 
+// What a process, a container or a Slurm step used until it ended.
+struct JobReportOverview {
+    std::chrono::nanoseconds ended{};  // CLOCK_REALTIME
+    std::string sentence;
+};
+
+struct JobReportsOverview {
+    std::vector<JobReportOverview> last;  // the newest first
+    std::size_t count = 0;                // of those at /api/v1/exits
+};
+
 struct Overview {
     std::optional<MemoryOverview> memory;              // none: no probe knows
     std::optional<SlowCallsOverview> slow_calls;       // the same
@@ -169,6 +181,7 @@ struct Overview {
     std::optional<XidsOverview> xids;                  // the same
     std::optional<OutOfMemoryOverview> out_of_memory;  // the same
     std::optional<EndsOverview> ends;                  // the same
+    std::optional<JobReportsOverview> job_reports;     // the same
 };
 
 }  // namespace gpusnoop::probes

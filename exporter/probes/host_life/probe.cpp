@@ -71,6 +71,7 @@ public:
     void add_to(Overview &overview) const override {
         if (is_up_) {
             overview.ends = aggregator().history().overview();
+            overview.job_reports = report_history_.overview();
         }
     }
 

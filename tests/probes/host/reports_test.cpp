@@ -238,6 +238,7 @@ TEST_CASE("a container is reported when its cgroup is gone, with the peak of the
     CHECK(report.at("causes") == ReportJson({{"0", 2}, {"3", 1}}));
     CHECK(report.at("lower_bounds").empty());
     CHECK(report.at("summary").get<std::string>().starts_with("container eeeeeeeeeeee lasted "));
+    CHECK_THAT(http(exporter.port(), "/").body, ContainsSubstring("<td>container eeeeeeeeeeee "));
     CHECK(reports_of(exporter, "container").size() == 1);
 }
 

@@ -73,6 +73,7 @@ TEST_CASE("what a list of the page leaves out is counted, and is not the worst")
     CHECK(shown(html, libraries_list) + left_out(html, libraries_list) == 100);
     CHECK(shown(html, events_list) + left_out(html, events_list) == 40 + 100 + 20);
     CHECK(shown(html, out_of_memory_list) + left_out(html, out_of_memory_list) == 20);
+    CHECK(shown(html, job_reports_list) + left_out(html, job_reports_list) == 200);
     // The process that hangs holds the least.
     const std::string processes = section_of(html, "processes");
     CHECK(processes.find("pid 4000019") < processes.find("pid 4000000"));
@@ -169,6 +170,7 @@ TEST_CASE("the page stays small and harmless whatever the processes are called")
     call.stack = stack;
     all.overview.slow_calls->last.assign(probes::max_overview_slow_calls, call);
     all.overview.slow_calls->kept = 100;
+    all.overview.job_reports->last.assign(6, {.ended = all.now, .sentence = hostile});
     const std::string html = page(all, 10);
     CHECK(html.size() <= max_page_bytes);
     CHECK(count(html, "<script") == 0);

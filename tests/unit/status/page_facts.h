@@ -106,6 +106,10 @@ inline gpusnoop::status::Facts facts() {
     end.cause = "SIGSEGV";
     end.is_bad = true;
     end.held_bytes = 1'073'741'824;
+    auto &reports = facts.overview.job_reports.emplace();
+    reports.count = 1;
+    reports.last.push_back({.ended = some_time - std::chrono::seconds(29),
+                            .sentence = "<eval.py> (pid 40000) lasted 5m 0s; end: SIGSEGV"});
     memory.process_count = 1;
     memory.outstanding = {8'589'938'688, 3};
     memory.sites.push_back(

@@ -71,6 +71,8 @@ TEST_CASE("the page has what a person looks for first") {
           "refused, the last one 2.00 GiB. Who holds the memory");
     CHECK(row(section_of(html, "out-of-memory"), "<time>2026-03-01 09:29:00Z") ==
           "2026-03-01 09:29:00Z|2|2.00 GiB|3|train.py pid 41230|neighbor|eval.py holds 61.0 GiB");
+    CHECK(row(section_of(html, "job-reports"), "<time>2026-03-01 09:29:31Z") ==
+          "2026-03-01 09:29:31Z|&lt;eval.py&gt; (pid 40000) lasted 5m 0s; end: SIGSEGV");
     CHECK_THAT(html, ContainsSubstring("<p>1 process holds 8.00 GiB in 3 allocations.</p>"));
     CHECK(row(html, "<code>leak_big") ==
           "leak_big &lt; train_step &lt; main|8.00 GiB|2|train.py pid 41230");
@@ -159,6 +161,10 @@ TEST_CASE("processes come first on the page, then calls in flight, GPUs and even
     CHECK_THAT(page(all), ContainsSubstring("No call has been running for 1.00s or longer."));
     all.overview.in_flight.reset();
     CHECK_THAT(page(all), ContainsSubstring("the probe <code>in_flight</code> is not up"));
+    all.overview.job_reports->last.clear();
+    CHECK_THAT(section_of(page(all), "job-reports"), ContainsSubstring("No job has ended"));
+    all.overview.job_reports.reset();
+    CHECK_THAT(section_of(page(all), "job-reports"), ContainsSubstring("<code>host_life</code>"));
 }
 
 TEST_CASE("the page reloads only if it is asked to") {
@@ -173,11 +179,11 @@ TEST_CASE("the page reloads only if it is asked to") {
 
 TEST_CASE("every table of the page can be told from the others and read aloud") {
     const std::string html = page(facts());
-    CHECK(count(html, "<table") == 9);
-    CHECK(count(html, "<thead>") == 9);
+    CHECK(count(html, "<table") == all_lists.size());
+    CHECK(count(html, "<thead>") == all_lists.size());
     CHECK(count(html, "<th>") == count(html, "<tr><th>"));  // others have a scope
-    for (const std::string id : {"in-flight", "probes", "processes", "gpus", "events",
-                                 "out-of-memory", "allocations", "slow-calls", "libraries"}) {
+    for (const ListKind *const list : all_lists) {
+        const std::string id(list->id);
         CHECK(count(html, "<h2 id=\"" + id + "\">") == 1);
         CHECK(count(html, "aria-labelledby=\"" + id + "\" tabindex=\"0\"") == 1);
     }

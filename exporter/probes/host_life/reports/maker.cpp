@@ -179,6 +179,19 @@ std::vector<JobReport> JobReportHistory::list() const {
     return all;
 }
 
+JobReportsOverview JobReportHistory::overview() const {
+    JobReportsOverview overview;
+    overview.count = of_processes_.size() + of_owners_.size();
+    for (const std::deque<JobReport> *const kept : {&of_processes_, &of_owners_}) {
+        for (std::size_t i = 0; i < std::min(kept->size(), max_overview_reports); i++) {
+            const JobReport &report = *(kept->rbegin() + static_cast<std::ptrdiff_t>(i));
+            overview.last.push_back({.ended = report.ended, .sentence = sentence_of(report)});
+        }
+    }
+    std::ranges::stable_sort(overview.last, std::greater(), &JobReportOverview::ended);
+    return overview;
+}
+
 void JobReporter::report(const JobReport &report) {
     if (lines_.at(is_of_process(report) ? 0 : 1).allow(now_on(CLOCK_MONOTONIC))) {
         log::info("a job has ended", {{"kind", to_string(report.kind)},

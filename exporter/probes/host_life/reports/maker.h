@@ -20,6 +20,7 @@
 #include "bpf/lib/processes/followed.h"
 #include "exporter/base/log.h"
 #include "exporter/base/rate_limit.h"
+#include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/reports/process_totals.h"
 #include "exporter/probes/frame/reports/report_facts.h"
@@ -98,6 +99,8 @@ public:
     void add(const JobReport &report);
     // The newest first.
     [[nodiscard]] std::vector<JobReport> list() const;
+    // The newest of processes, and of containers and Slurm steps.
+    [[nodiscard]] JobReportsOverview overview() const;
 
 private:
     std::size_t keep_;

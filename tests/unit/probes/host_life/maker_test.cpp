@@ -267,6 +267,19 @@ TEST_CASE("reports of processes push out none of containers") {
         ended.push_back(report.ended);
     }
     CHECK(ended == std::vector<nanoseconds>{40s, 30s, 4s, 3s});
+    // The page at / shows a few of both.
+    JobReportHistory more(10);
+    for (int i = 1; i <= 5; i++) {
+        more.add({.kind = JobReport::Kind::container, .ended = std::chrono::seconds(i)});
+        more.add({.ended = std::chrono::seconds(10 * i), .pid = 7});
+    }
+    ended.clear();
+    for (const JobReportOverview &report : more.overview().last) {
+        ended.push_back(report.ended);
+    }
+    CHECK(ended == std::vector<nanoseconds>{50s, 40s, 30s, 5s, 4s, 3s});
+    CHECK(more.overview().count == 10);
+    CHECK(more.overview().last[0].sentence.find("(pid 7) lasted") != std::string::npos);
     JobReportHistory none(0);
     none.add({});
     CHECK(none.list().empty());
