@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tuple>
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/attach/mapper_locks.h"
@@ -260,11 +261,16 @@ void Discovery::complain(std::string_view what, const ebpf::Mapping &mapping, co
 void Discovery::consider_all(const std::vector<ebpf::Mapping> &mappings) {
     std::set<std::pair<Attacher *, std::uint32_t>> users;
     std::set<std::uint32_t> processes;  // these users
+    // A process can map a file tens of thousands of times: the first one will do.
+    std::set<std::tuple<Attacher *, FileId, std::uint32_t>> considered;
     std::vector<std::pair<Attacher *, const ebpf::Mapping *>> inner;
     for (const ebpf::Mapping &mapping : mappings) {
         for (Attacher *attacher : attachers_) {
             if (!attacher->wants(mapping.name) &&
                 !unnamed_.files.is_wanted(*attacher, mapping.file)) {
+                continue;
+            }
+            if (!considered.emplace(attacher, mapping.file, mapping.tgid).second) {
                 continue;
             }
             users.emplace(attacher, mapping.tgid);

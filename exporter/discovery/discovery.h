@@ -128,6 +128,9 @@ private:
     using File = FileOffers::File;
     // How long files are offered to attachers before new processes are looked at again.
     static constexpr std::chrono::milliseconds turn{50};
+    // What a user may take of discovery's time, as Turns adds it up: about a tenth of it, if the
+    // user goes on so.
+    static constexpr std::chrono::milliseconds share_of_user{1500};
     // The user of a process that is gone.
     static constexpr std::uint32_t unknown_user = UINT32_MAX;
 
@@ -182,6 +185,7 @@ private:
     [[nodiscard]] static std::uint32_t user_of(std::uint32_t tgid);
     [[nodiscard]] std::optional<Error> over_limit(const ebpf::Mapping &mapping,
                                                   std::uint32_t user) const;
+    [[nodiscard]] bool must_wait_for_share(const Key &key, const ebpf::Mapping &mapping);
     [[nodiscard]] Turns::Spending spend_on(std::uint32_t tgid);
     [[nodiscard]] Clock::duration spent_on(std::uint32_t tgid) const;
 

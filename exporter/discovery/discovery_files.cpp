@@ -112,7 +112,7 @@ void Discovery::consider(const ebpf::Mapping &mapping, Attacher &attacher) {
 }
 
 void Discovery::begin_to_open(const ebpf::Mapping &mapping, const Key &key) {
-    if (must_wait(key, mapping)) {
+    if (must_wait_for_share(key, mapping) || must_wait(key, mapping)) {
         return;
     }
     const auto spending = spend_on(mapping.tgid);
@@ -189,7 +189,7 @@ void Discovery::advance(const Key &key, milliseconds patience) {
     }
     const auto opening = offers_.end_opening(key);
     if (*file) {
-        const Unpreferred unpreferred(spent_on(opening->mapping().tgid) >= turn);
+        const Unpreferred unpreferred(spent_on(opening->mapping().tgid) >= share_of_user);
         offer(key, *opening, std::move(**file));
     } else {
         refuse(key, opening->mapping(), file->error());

@@ -31,6 +31,9 @@ constexpr int before_warning = 10;
 constexpr milliseconds shortest_pause{10};
 constexpr milliseconds longest_pause{2'000};
 
+// Somebody maps the file thousands of times.
+constexpr milliseconds long_look{10};
+
 milliseconds pause_after(int looks) {
     const int doublings = std::clamp(looks - before_warning, 0, 8);
     return std::min(shortest_pause * (1 << doublings), longest_pause);
@@ -50,7 +53,11 @@ bool Discovery::must_wait(const Key &key, const ebpf::Mapping &mapping) {
         return true;
     }
     const int looks = offers_.at(key).looks_at_locks == 0 ? first_looks : 1;
+    const auto began = Clock::now();
     const auto free = ebpf::check_mapper_locks(mapping.file, looks);
+    if (const auto took = Clock::now() - began; took >= long_look) {
+        shares_.turns.spend(user_of(ebpf::main_mapper(mapping.file)), took);
+    }
     if (!free) {
         await_unlock(key, mapping, free.error());
     }

@@ -58,6 +58,16 @@ std::optional<Error> Discovery::over_limit(const ebpf::Mapping &mapping, std::ui
                                      " files of processes of its user are attached to already"});
 }
 
+// Of another user than root, whose processes are containers of many people.
+bool Discovery::must_wait_for_share(const Key &key, const ebpf::Mapping &mapping) {
+    if (!mapping.is_by_process() || offers_.at(key).attached ||
+        spent_on(mapping.tgid) < share_of_user || user_of(mapping.tgid) == 0) {
+        return false;
+    }
+    await_answer(key, mapping, Error{"files of its user took too much time of late", ETIMEDOUT});
+    return true;
+}
+
 // The user is asked for first, as the process may end meanwhile.
 Turns::Spending Discovery::spend_on(std::uint32_t tgid) {
     return {shares_.turns, tgid == 0 ? std::nullopt : std::optional(user_of(tgid))};

@@ -55,7 +55,8 @@ bool FileOffers::may_begin(const Key &key, const ebpf::Mapping &mapping, Clock::
         (file.failed_for == mapping.tgid && now < file.failed_until)) {
         return false;
     }
-    if (file.state == State::opening || (file.state == State::waiting && now < file.not_before)) {
+    if (file.state == State::opening || file.state == State::awaits_turn ||
+        (file.state == State::waiting && now < file.not_before)) {
         file.next = mapping;
         return false;
     }

@@ -33,7 +33,7 @@ namespace gpusnoop::discovery {
 //
 // And these lead from one to another:
 //
-// wanted, waiting, awaits_turn  begin() -> opening, postpone() -> waiting, await_turn() ->
+// wanted, waiting               begin() -> opening, postpone() -> waiting, await_turn() ->
 //                               awaits_turn, settle() -> settled if its path is excluded, refuse()
 //                               as below if its user has too many files
 // waiting, awaits_turn          take_next() -> wanted, to be opened by the mapping that it returns

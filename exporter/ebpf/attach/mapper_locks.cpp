@@ -32,7 +32,9 @@ constexpr std::chrono::microseconds between_looks{500};
 // The most runs of the program for one look: 85,000 mappings, as a run makes 128 moves, two for
 // each of them. Nobody has as many of a library, except somebody who wants to hide a lock there.
 constexpr int most_runs = 1330;
-// Such a look takes a tenth of a second. It is not repeated before.
+// A look that takes longer is repeated once at most.
+constexpr std::chrono::milliseconds long_look{5};
+// One at so many takes a tenth of a second. It is not repeated before.
 constexpr std::chrono::seconds before_repeating{2};
 
 class MapperLocks {
@@ -76,11 +78,14 @@ public:
         return held;
     }
 
-    // After a look that did not come to its end.
+    // After a look at this file.
     [[nodiscard]] std::uint32_t leader_of(const FileId &file) {
         const std::lock_guard lock(mutex_);
         const auto crowd = crowds_.find(file.address);
-        return crowd == crowds_.end() ? 0 : crowd->second.leader;
+        if (crowd != crowds_.end()) {
+            return crowd->second.leader;
+        }
+        return skeleton_->bss->inode_address == file.address ? skeleton_->bss->leader_tgid : 0;
     }
 
 private:
@@ -150,20 +155,28 @@ std::optional<LockingProcess> process_that_locks(const FileId &file, int looks) 
     if (locks == nullptr) {
         return std::nullopt;
     }
-    bool is_first = true;
+    const auto began = std::chrono::steady_clock::now();
+    std::optional first = locks->look(file);
+    const bool is_long = std::chrono::steady_clock::now() - began >= long_look;
     const auto held = held_throughout(
         [&] {
-            if (!std::exchange(is_first, false)) {
-                std::this_thread::sleep_for(between_looks);
+            if (first) {
+                return *std::exchange(first, std::nullopt);
             }
+            std::this_thread::sleep_for(between_looks);
             return locks->look(file);
         },
-        looks);
+        is_long ? std::min(looks, 2) : looks);
     if (!held) {
         return std::nullopt;
     }
     return held->memory == 0 ? LockingProcess{locks->leader_of(file), true}
                              : LockingProcess{held->tgid};
+}
+
+std::uint32_t main_mapper(const FileId &file) {
+    MapperLocks *const locks = file.address == 0 ? nullptr : MapperLocks::of_this_process();
+    return locks == nullptr ? 0 : locks->leader_of(file);
 }
 
 Result<> check_mapper_locks(const FileId &file, int looks) {

@@ -35,7 +35,11 @@ inline constexpr int looks_at_locks = 20;  // half a millisecond apart
 [[nodiscard]] std::optional<LockingProcess> process_that_locks(const FileId &file,
                                                                int looks = looks_at_locks);
 
-// The same, as a failure with the code EAGAIN.
+// After such a question about this file, which was the last one: the process that has more than
+// half of its mappings. 0: not known. If none has so many, it is any of them.
+[[nodiscard]] std::uint32_t main_mapper(const FileId &file);
+
+// The same question, answered by a failure with the code EAGAIN.
 [[nodiscard]] Result<> check_mapper_locks(const FileId &file, int looks = looks_at_locks);
 
 // A lock that is held, as in bpf/processes/mapper_locks.h.

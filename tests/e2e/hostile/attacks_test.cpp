@@ -186,6 +186,9 @@ TEST_CASE("attacks of a user at the same time do not harm others", "[.soak]") {
             return http(port, "/api/v1/profile?duration=1s&format=folded");
         });
         attached.push_back(check_victim(exporter, "victim_" + std::to_string(round)).count());
+        if (attached.back() > 0.5) {
+            WARN("victim_" << round << " was attached to after " << attached.back() << " s");
+        }
         check_tensors(exporter, "tensors_" + std::to_string(round));
         const auto began = AttackClock::now();
         (void)exporter.scrape();
