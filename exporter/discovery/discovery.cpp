@@ -23,6 +23,8 @@ using std::chrono::seconds;
 constexpr milliseconds patience_in_round{50};
 // How long new processes may be examined before the events are read again.
 constexpr milliseconds looks_in_round{50};
+// Processes that did not answer, asked again: each takes some microseconds if it is left alone.
+constexpr std::size_t silent_in_round = 256;
 // A storm of mappings wakes the thread no more often than this on average. A program that starts
 // maps its libraries within a few such times, so some rounds may follow each other at once.
 constexpr milliseconds between_rounds{2};
@@ -181,14 +183,25 @@ void Discovery::note_use() {
     }
 }
 
-// Processes without failed files come first.
+// Some of them: a user can have thousands.
+void Discovery::add_silent() {
+    if (news_.silent.empty() || Clock::now() < news_.look_at_silent_at) {
+        return;
+    }
+    news_.look_at_silent_at = Clock::now() + next_idle_round;
+    for (std::size_t i = 0; i < silent_in_round && !news_.silent.empty(); i++) {
+        auto next = news_.silent.upper_bound(news_.asked_of_silent);
+        next = next == news_.silent.end() ? news_.silent.begin() : next;
+        news_.asked_of_silent = *next;
+        news_.processes.insert(news_.silent.extract(next));
+    }
+}
+
+// Processes without failed files come first, and those last that did not answer: they may use up
+// their user's share of time.
 void Discovery::look_at_changed() {
     openings_.patience = patience_in_round;
-    if (!news_.silent.empty() && Clock::now() >= news_.look_at_silent_at) {
-        news_.look_at_silent_at = Clock::now() + next_idle_round;
-        news_.processes.merge(news_.silent);
-        news_.silent.clear();
-    }
+    add_silent();
     if (news_.processes.empty()) {
         return;
     }
@@ -202,6 +215,8 @@ void Discovery::look_at_changed() {
     }
     std::ranges::stable_partition(
         order, [this](std::uint32_t tgid) { return !shares_.failures.has(tgid); });
+    std::ranges::stable_partition(
+        order, [this](std::uint32_t tgid) { return !kernel_.mappings->is_left_alone(tgid); });
     news_.processes.clear();
     shares_.failures.begin_look();
     const auto until = Clock::now() + looks_in_round;
@@ -306,6 +321,8 @@ void Discovery::look_at_all(bool timed) {
         return;
     }
     note_unreadable();
+    const std::set<std::uint32_t> &unread = kernel_.mappings->unread();
+    news_.silent.insert(unread.begin(), unread.end());
     shares_.failures.begin_look();
     if (timed) {
         unnamed_.files.begin_scan();
@@ -315,7 +332,12 @@ void Discovery::look_at_all(bool timed) {
     found_.begin_look();
     hear_of_mappings();
     consider_all(*mappings);
-    found_.end_look();
+    const std::set<FileId> kept = found_.end_look(unread);
+    for (const auto &[key, file] : offers_.files()) {
+        if (kept.contains(key.second)) {
+            offers_.use(key, Clock::now());
+        }
+    }
     if (found_.has_users()) {
         note_use();
     } else if (timed && kernel_.events && news_.processes.empty() && news_.silent.empty() &&

@@ -147,6 +147,7 @@ private:
     void hear_of_mappings();
     void note_use();
     void look_at_changed();
+    void add_silent();
     void look_at(std::uint32_t tgid);
     void look_at_all(bool timed);
     void consider_all(const std::vector<ebpf::Mapping> &mappings);
@@ -236,8 +237,9 @@ private:
     struct News {
         std::set<std::uint32_t> processes;  // that map something new
         std::uint32_t looked_at_last = 0;   // of them
-        // The same, but they did not answer.
+        // Those that did not answer, or that a scan could not read.
         std::set<std::uint32_t> silent;
+        std::uint32_t asked_of_silent = 0;  // the last one
         Clock::time_point look_at_silent_at{};
         // When each of them first mapped a file of that name, as far as it was not looked at yet.
         std::map<std::pair<std::uint32_t, std::string>, std::chrono::nanoseconds> mapped_at;

@@ -27,12 +27,20 @@ void FoundLibraries::begin_look() {
     }
 }
 
-void FoundLibraries::end_look() {
+std::set<FileId> FoundLibraries::end_look(const std::set<std::uint32_t> &unread) {
     const std::lock_guard lock(mutex_);
     in_look_ = false;
+    std::set<FileId> kept;
     for (auto &[id, file] : files_) {
-        file.users = std::exchange(file.users_in_look, {});
+        const Users before = std::exchange(file.users, std::exchange(file.users_in_look, {}));
+        for (const std::uint32_t user : before) {
+            if (unread.contains(user)) {
+                file.users.insert(user);
+                kept.insert(id);
+            }
+        }
     }
+    return kept;
 }
 
 FoundLibraries::File &FoundLibraries::add(const Attacher &attacher, const FileId &id,

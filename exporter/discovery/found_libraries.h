@@ -27,9 +27,11 @@ struct FoundLibrary {
 
 class FoundLibraries {
 public:
-    // The calls of used() from here to end_look() report all processes that map a wanted file.
+    // The calls of used() from here to end_look() report all processes that map a wanted file,
+    // except those that could not be read: these are taken to use what they used before. Returns
+    // the files that they use.
     void begin_look();
-    void end_look();
+    std::set<FileId> end_look(const std::set<std::uint32_t> &unread);
 
     // The process maps the file, which the attacher wants.
     void used(const Attacher &attacher, const FileId &id, const std::string &name,

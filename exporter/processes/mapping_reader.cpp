@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "bpf/processes/mappings.h"
 #include "exporter/processes/file_opener.h"
 #include "exporter/processes/proc.h"
 #include "exporter/processes/user_shares.h"
@@ -64,9 +65,11 @@ private:
 }  // namespace
 
 // A user can have many processes, each with many mappings. Of those that one has beyond the first
-// ones, only so many are kept of each user.
+// ones, only so many are kept of each user; the processes that have more are `unread`.
 class MappingReader::Room {
 public:
+    explicit Room(std::set<std::uint32_t> &unread) : unread_(unread) {}
+
     [[nodiscard]] bool has(const ebpf::Mapping &mapping) {
         if (mapping.tgid != tgid_) {
             tgid_ = mapping.tgid;
@@ -78,13 +81,18 @@ public:
         if (of_process_ == of_each_process + 1) {
             user_ = sharing_user_of(tgid_);
         }
-        return of_users_.take(user_);
+        const bool is_kept = of_users_.take(user_);
+        if (!is_kept || of_process_ == MAPPINGS_OF_PROCESS) {
+            unread_.insert(tgid_);
+        }
+        return is_kept;
     }
 
 private:
     static constexpr std::size_t of_each_process = 512;
     static constexpr std::size_t of_each_user = 65'536;
 
+    std::set<std::uint32_t> &unread_;
     std::uint32_t tgid_ = 0;
     std::size_t of_process_ = 0;
     std::optional<std::uint32_t> user_;
@@ -92,7 +100,8 @@ private:
 };
 
 Result<std::vector<ebpf::Mapping>> MappingReader::read(std::uint32_t tgid) {
-    Room room;
+    std::set<std::uint32_t> cut;  // the caller has what there is room for
+    Room room(cut);
     return read(tgid, room);
 }
 
@@ -109,12 +118,13 @@ Result<std::vector<ebpf::Mapping>> MappingReader::read(std::uint32_t tgid, Room 
 }
 
 Result<std::vector<ebpf::Mapping>> MappingReader::read_all() {
+    unread_.clear();
     if (reader_.left_alone() == 0 || !list_.can_list_one()) {
         const auto iterator = list_.iterate(std::nullopt);
         if (!iterator) {
             return tl::unexpected(iterator.error());
         }
-        Room room;
+        Room room(unread_);
         auto mappings =
             read_from(*iterator, room,
                       list_.can_list_one() ? WorkLimit().at_most(longest_for_all) : WorkLimit());
@@ -126,15 +136,21 @@ Result<std::vector<ebpf::Mapping>> MappingReader::read_all() {
 }
 
 Result<std::vector<ebpf::Mapping>> MappingReader::read_each() {
-    const std::vector<std::uint32_t> running = all_processes();
+    std::vector<std::uint32_t> running = all_processes();
     reader_.forget_all_but(running);
+    // Those that did not answer last time may use up their user's share of time.
+    std::ranges::stable_partition(
+        running, [this](std::uint32_t tgid) { return !reader_.is_left_alone(tgid); });
+    unread_.clear();
     std::vector<ebpf::Mapping> all;
-    Room room;
+    Room room(unread_);
     for (const std::uint32_t tgid : running) {
         auto mappings = read(tgid, room);
         if (mappings) {
             std::ranges::move(*mappings, std::back_inserter(all));
-        } else if (!is_timeout(mappings)) {
+        } else if (is_timeout(mappings)) {
+            unread_.insert(tgid);
+        } else {
             return mappings;
         }
     }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ public:
     // which cannot list one process alone, one that does not answer is in the way of all:
     // ETIMEDOUT.
     [[nodiscard]] Result<std::vector<ebpf::Mapping>> read_all();
+    // The processes of which read_all() has not listed all mappings: they did not answer, their
+    // user's share of time was used up, or there were too many. They may map any file.
+    [[nodiscard]] const std::set<std::uint32_t> &unread() const { return unread_; }
 
     // The path of the mapped file as the kernel's own link to it shows it: from the exporter's root
     // if the file can be reached from there, else from the root of the process's mount namespace.
@@ -38,6 +42,9 @@ public:
 
     // The processes that did not answer when they were read last.
     [[nodiscard]] std::size_t left_alone() const { return reader_.left_alone(); }
+    [[nodiscard]] bool is_left_alone(std::uint32_t tgid) const {
+        return reader_.is_left_alone(tgid);
+    }
     // Ends the child if it was idle for so long: it uses memory.
     void rest(ProcessReader::Clock::duration unused) { reader_.rest(unused); }
 
@@ -51,6 +58,7 @@ private:
 
     ebpf::MappingList &list_;
     ProcessReader reader_;
+    std::set<std::uint32_t> unread_;
 };
 
 }  // namespace gpusnoop::processes

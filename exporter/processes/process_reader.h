@@ -81,6 +81,9 @@ public:
 
     // The processes that did not answer when they were read last.
     [[nodiscard]] std::size_t left_alone() const { return left_alone_.size(); }
+    [[nodiscard]] bool is_left_alone(std::uint32_t tgid) const {
+        return left_alone_.contains(tgid);
+    }
     void forget_all_but(const std::vector<std::uint32_t> &running);
     // Ends the child if it was idle for so long: it uses memory.
     void rest(Clock::duration unused);

@@ -124,6 +124,7 @@ TEST_CASE("an executable mapping is listed with its file, offset and name", "[ke
     for (const auto of : {std::optional(own_pid()), std::optional<std::uint32_t>()}) {
         const auto all = of ? reader.read(*of) : reader.read_all();
         REQUIRE(all.has_value());
+        CHECK_FALSE(reader.unread().contains(own_pid()));
         const auto found = std::ranges::find_if(*all, [&](const ebpf::Mapping &one) {
             return one.tgid == own_pid() &&
                    one.start == reinterpret_cast<std::uint64_t>(mapped.address);
@@ -164,6 +165,10 @@ TEST_CASE("of a process or a user with very many mappings, not all are listed", 
         static_cast<std::size_t>(std::ranges::count(*all, "libmapped.so.7", &ebpf::Mapping::name));
     CHECK(found <= most_of_user + 10 * always);
     CHECK(found > most_of_user);
+    // Nobody may conclude from that what they do not map.
+    CHECK(reader.unread().contains(own_pid()));
+    CHECK(reader.unread().size() >= 10);
+    CHECK_FALSE(reader.unread().contains(1));
 }
 
 TEST_CASE("a process whose first thread has ended is listed once", "[kernel]") {

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -161,4 +162,37 @@ TEST_CASE("a library that only a process with locked mappings maps is not detach
     locker->unlock();
     eventually("the library to be detached from",
                [&] { return exporter.times_said_of(locked.library, detached) == 1; });
+}
+
+TEST_CASE("libraries of a user whose processes keep their mappings locked are found, and stay",
+          "[e2e]") {
+    require_bpf();
+    const LockedLibrary library;
+    // Of all of them, a scan of the processes one by one has no time left for the user's others.
+    std::array<e2e::LocksItsMappings, 4> lockers;
+    const auto lock = [&] {
+        for (const auto &locker : lockers) {
+            locker.lock();
+        }
+    };
+    const TemporaryDirectory directory;
+    const e2e::Child user([&]() -> int {
+        e2e::map_as_nobody({library.library}, directory / "mapped");
+        e2e::pause_for_ever();
+    });
+    eventually("the library to be mapped",
+               [&] { return std::filesystem::exists(directory / "mapped"); });
+    SECTION("while the exporter runs") {
+        const Exporter exporter("discovery: {rescan_interval: 1s, keep: 0s}\n");
+        exporter.wait_until_attached_to(library.library);
+        lock();
+        exporter.wait_for_log("keep their mappings locked");
+        ::sleep(5);  // several scans
+        CHECK(exporter.times_said_of(library.library, "detached: no process uses it") == 0);
+    }
+    SECTION("before the exporter starts") {
+        lock();
+        const Exporter exporter("discovery: {rescan_interval: 1h}\n");
+        exporter.wait_until_attached_to(library.library);
+    }
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -69,7 +70,7 @@ TEST_CASE("files are in use as long as a process maps one of them, by the last l
     CHECK(found.has_users());
     found.begin_look();
     CHECK(found.has_users());
-    found.end_look();
+    (void)found.end_look({});
     CHECK_FALSE(found.has_users());
 }
 
@@ -81,11 +82,30 @@ TEST_CASE("a look at all processes finds who does not use a file any more") {
     found.begin_look();
     found.used(cuda, a, "liba.so", parent);
     CHECK(found.list().at(0).processes == 2);  // nobody sees half a look
-    found.end_look();
+    (void)found.end_look({});
     CHECK(found.list().at(0).processes == 1);
     found.begin_look();
-    found.end_look();
+    (void)found.end_look({});
     CHECK(found.list().at(0).processes == 0);
+}
+
+TEST_CASE("processes that a look could not read use what they used before") {
+    const SomeAttacher cuda;
+    FoundLibraries found;
+    found.used(cuda, a, "liba.so", self);
+    found.used(cuda, a, "liba.so", parent);
+    found.used(cuda, b, "libb.so", parent);
+    for (int looks = 0; looks < 3; looks++) {
+        found.begin_look();
+        CHECK(found.end_look({self, 5'000'000}) == std::set<FileId>{a});
+        CHECK(found.list().at(0).processes == 1);
+        CHECK(found.list().at(1).processes == 0);
+    }
+    found.begin_look();
+    found.used(cuda, b, "libb.so", self);  // it was read now, and uses the other file
+    CHECK(found.end_look({}).empty());
+    CHECK(found.list().at(0).processes == 0);
+    CHECK(found.list().at(1).processes == 1);
 }
 
 TEST_CASE("who could not attach to a file, and why, until it can") {
