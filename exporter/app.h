@@ -32,7 +32,8 @@
 //     continuous profile. Each owns its programs, links and tables, the second also past profiles.
 //
 // Besides these there are up to a dozen child processes that open files of other processes and read
-// their memory; each ends after 10 s without work.
+// their memory; each ends after 10 s without work. One more has those files open that the exporter
+// has open, and closes them last (system/file_keeper.h).
 //
 // The threads share fifteen things, each with a lock: the attachments; each probe's queue of links
 // to detach; the numbers of named functions; each resolver's questions and answers; each sink's

@@ -9,6 +9,7 @@
 #include "exporter/base/text/text.h"
 #include "exporter/processes/proc.h"
 #include "exporter/processes/user_shares.h"
+#include "exporter/system/file_keeper.h"
 
 namespace gpusnoop::processes {
 
@@ -220,9 +221,11 @@ std::optional<Result<MappedFile>> FileOpener::answered(Opening &opening,
         }
         MappedFile file;
         const bool is_copy = !always_answers(mapping);
-        (is_copy ? file.content : file.file) = std::move(answer.file);
         if (is_copy) {
+            file.content = std::move(answer.file);
             file.file = std::move(opening.named_);
+        } else {
+            file.file = {std::move(answer.file), opening.named_.kept()};
         }
         return end(opening, std::move(file));
     }
@@ -245,12 +248,13 @@ std::optional<Result<MappedFile>> FileOpener::answered(Opening &opening,
                (always_answers(*opened) || !always_answers(mapping))) {
         // Whichever way found it, it is the mapped file.
         opening.is_found_ = true;
-        opening.named_ = std::move(answer.file);
+        opening.named_ = keep_open_elsewhere(std::move(answer.file), opening.user_);
         const auto asked = always_answers(mapping) ? reader.take() : reader.copy(opening.part_);
         return asked ? std::nullopt : std::optional(end(opening, tl::unexpected(asked.error())));
     } else {
         opening.last_ = {"the path " + opening.path() + " leads to another file", EACCES};
     }
+    answer.file.reset();  // the child closes it last
     if (++opening.way_ > 2) {
         // It is mapped, so it exists, but the exporter cannot reach it.
         opening.last_.code = opening.last_.code == EINVAL ? EINVAL : EACCES;

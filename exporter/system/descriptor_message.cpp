@@ -1,9 +1,11 @@
 #include "exporter/system/descriptor_message.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
 
 namespace gpusnoop {
@@ -56,6 +58,20 @@ ssize_t receive_message(int socket, std::span<std::byte> data, std::span<int> de
                     std::min(came, descriptors.size()) * sizeof(int));
     }
     return got;
+}
+
+bool becomes_readable(int socket, std::chrono::milliseconds most) {
+    const auto until = std::chrono::steady_clock::now() + most;
+    pollfd readable{socket, POLLIN, 0};
+    for (;;) {
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+        const int ready =
+            ::poll(&readable, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+        if (ready >= 0 || errno != EINTR) {
+            return ready > 0;
+        }
+    }
 }
 
 }  // namespace gpusnoop

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstddef>
 #include <span>
 
@@ -22,5 +23,7 @@ constexpr std::size_t max_sent_descriptors = 2;
 // recvmsg().
 [[nodiscard]] ssize_t receive_message(int socket, std::span<std::byte> data,
                                       std::span<int> descriptors, int flags = 0);
+// Whether there is a message, or the connection's end, after `most` at the latest.
+[[nodiscard]] bool becomes_readable(int socket, std::chrono::milliseconds most);
 
 }  // namespace gpusnoop

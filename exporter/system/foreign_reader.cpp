@@ -4,21 +4,18 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "exporter/system/descriptor_message.h"
 #include "exporter/system/foreign_reader_child.h"
+#include "exporter/system/forking_process.h"
 
 namespace gpusnoop {
 
@@ -26,144 +23,12 @@ namespace {
 
 constexpr std::byte a_byte{};
 
-bool becomes_readable(int socket, std::chrono::milliseconds most) {
-    const auto until = std::chrono::steady_clock::now() + most;
-    pollfd readable{socket, POLLIN, 0};
-    for (;;) {
-        const auto left =
-            std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-        const int ready =
-            ::poll(&readable, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
-        if (ready >= 0 || errno != EINTR) {
-            return ready > 0;
-        }
-    }
-}
-
-// The process that forks the children. There is one for this process.
-class ForkingProcess {
-public:
-    struct Child {
-        pid_t pid;
-        Fd process;
-    };
-
-    ForkingProcess() = default;
-    ForkingProcess(const ForkingProcess &) = delete;
-    ForkingProcess &operator=(const ForkingProcess &) = delete;
-    // Returns when the process and its children are gone, so that none of them outlives this
-    // process. One that is stuck does: it does not delay the end.
-    ~ForkingProcess() {
-        if (std::exchange(socket_, Fd())) {
-            reap();
-        }
-    }
-
-    Result<> start() {
-        const std::lock_guard lock(mutex_);
-        return socket_ ? Result<>() : start_locked();
-    }
-
-    // The child gets both descriptors. If this process was killed, another one is started first.
-    Result<Child> fork_child(const Fd &memory, const Fd &socket, std::chrono::milliseconds most) {
-        const std::unique_lock lock(mutex_, most);
-        if (!lock) {
-            return fail("the process that starts readers does not answer", ETIMEDOUT);
-        }
-        if (socket_) {
-            if (auto child = ask(memory, socket, most); child || child.error().code != EPIPE) {
-                return child;
-            }
-            stop();
-        }
-        if (const auto started = start_locked(); !started) {
-            return tl::unexpected(started.error());
-        }
-        return ask(memory, socket, most);
-    }
-
-private:
-    Result<> start_locked() {
-        std::array<int, 2> ends{};
-        if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-            return fail_errno("make sockets for the process that starts readers");
-        }
-        Fd ours(ends[0]);
-        Fd its(ends[1]);
-        pid_ = ::fork();
-        if (pid_ < 0) {
-            return fail_errno("start the process that starts readers");
-        }
-        if (pid_ == 0) {
-            reader::fork_children(its.get());
-        }
-        its = Fd();  // if it ends, its end of the sockets is closed
-        socket_ = std::move(ours);
-        // Until now it may have copies of this process's descriptors.
-        std::byte ready{};
-        if (receive_message(socket_.get(), {&ready, 1}, {}) != 1) {
-            stop();
-            return fail("the process that starts readers has ended", EPIPE);
-        }
-        return {};
-    }
-
-    Result<Child> ask(const Fd &memory, const Fd &socket, std::chrono::milliseconds most) {
-        const reader::ForkRequest request{::getpriority(PRIO_PROCESS, 0)};
-        if (!send_message(socket_.get(), std::as_bytes(std::span(&request, 1)),
-                          std::array{memory.get(), socket.get()})) {
-            return fail("the process that starts readers has ended", EPIPE);
-        }
-        if (!becomes_readable(socket_.get(), most)) {
-            // Its answer must not be taken for the next one's.
-            stop();
-            return fail("the process that starts readers does not answer", ETIMEDOUT);
-        }
-        reader::Forked forked{};
-        int process = -1;
-        if (receive_message(socket_.get(), std::as_writable_bytes(std::span(&forked, 1)),
-                            {&process, 1}) != sizeof(forked)) {
-            return fail("the process that starts readers has ended", EPIPE);
-        }
-        if (forked.error != 0) {
-            return fail_errno("start a process that reads files", forked.error);
-        }
-        if (process < 0) {
-            return fail_errno("receive a process that reads files", EMFILE);
-        }
-        return Child{forked.pid, Fd(process)};
-    }
-
-    void stop() {
-        socket_ = Fd();
-        ::kill(pid_, SIGKILL);
-        reap();
-    }
-
-    // Not for long: while a process keeps its mappings locked, one that forks can neither go on nor
-    // be killed.
-    void reap() const {
-        for (int i = 0; i < 100 && ::waitpid(pid_, nullptr, WNOHANG) == 0; i++) {
-            std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        }
-    }
-
-    std::timed_mutex mutex_;
-    Fd socket_;
-    pid_t pid_ = -1;
-};
-
-ForkingProcess &forking_process() {
-    static ForkingProcess process;
-    return process;
-}
-
 }  // namespace
 
 struct ForeignReader::Shared : reader::Shared {};
 
 Result<> ForeignReader::prepare() {
-    return forking_process().start();
+    return ForkingProcess::of_this_process().start();
 }
 
 Result<std::unique_ptr<ForeignReader>> ForeignReader::start(std::chrono::milliseconds most) {
@@ -183,7 +48,8 @@ Result<std::unique_ptr<ForeignReader>> ForeignReader::start(std::chrono::millise
     }
     reader->socket_ = Fd(ends[0]);
     Fd its(ends[1]);
-    auto child = forking_process().fork_child(file, its, most);
+    auto child = ForkingProcess::of_this_process().fork_child(reader::Child::reader,
+                                                              {file.get(), its.get()}, most);
     if (!child) {
         return tl::unexpected(child.error());
     }

@@ -21,6 +21,7 @@
 
 #include "bpf/processes/mappings.h"
 #include "exporter/system/descriptor_message.h"
+#include "exporter/system/file_keeper.h"
 
 namespace gpusnoop::reader {
 namespace {
@@ -191,13 +192,6 @@ void answer(int socket, int fd) {
     }
 }
 
-void close_between(int first, int last) {
-    if (first <= last) {
-        (void)::syscall(SYS_close_range, static_cast<unsigned>(first), static_cast<unsigned>(last),
-                        0U);
-    }
-}
-
 void keep_only(int descriptor) {
     close_between(0, descriptor - 1);
     (void)::syscall(SYS_close_range, static_cast<unsigned>(descriptor + 1), ~0U, 0U);
@@ -278,12 +272,6 @@ int work(std::uint32_t what, int given, Open &open, Shared &shared, int &copy) {
     }
 }
 
-// As fork(), and a descriptor of the child that can be of no other process.
-pid_t fork_with_descriptor(int &process) {
-    return static_cast<pid_t>(
-        ::syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, nullptr, &process, nullptr, nullptr));
-}
-
 // Its children end when their sockets' other ends are closed. With SIGCHLD ignored, this returns
 // when all of them have.
 [[noreturn]] void end_after_children() {
@@ -300,6 +288,18 @@ pid_t fork_with_descriptor(int &process) {
 
 }  // namespace
 
+pid_t fork_with_descriptor(int &process) {
+    return static_cast<pid_t>(
+        ::syscall(SYS_clone, CLONE_PIDFD | SIGCHLD, nullptr, &process, nullptr, nullptr));
+}
+
+void close_between(int first, int last) {
+    if (first <= last) {
+        (void)::syscall(SYS_close_range, static_cast<unsigned>(first), static_cast<unsigned>(last),
+                        0U);
+    }
+}
+
 void fork_children(int socket) {
     keep_only(socket);
     ::prctl(PR_SET_NAME, FOREIGN_READER);
@@ -312,24 +312,27 @@ void fork_children(int socket) {
             sizeof(request)) {
             end_after_children();
         }
-        const auto [memory, its] = given;
         int process = -1;
         Forked forked{};
         forked.pid = fork_with_descriptor(process);
         if (forked.pid == 0) {
+            (void)::setpriority(PRIO_PROCESS, 0, request.niceness);
+            if (request.kind == Child::keeper) {
+                keep_only(given[0]);
+                keep_files(given[0]);
+            }
             void *const shared =
-                ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+                ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, given[0], 0);
             if (shared == MAP_FAILED) {
                 ::_exit(1);
             }
-            (void)::setpriority(PRIO_PROCESS, 0, request.niceness);
-            run(its, *static_cast<Shared *>(shared));
+            run(given[1], *static_cast<Shared *>(shared));
         }
         forked.error = forked.pid < 0 ? errno : 0;
         if (!send_message(socket, std::as_bytes(std::span(&forked, 1)), {&process, 1})) {
             end_after_children();
         }
-        for (const int descriptor : {memory, its, process}) {
+        for (const int descriptor : {given[0], given[1], process}) {
             if (descriptor >= 0) {
                 ::close(descriptor);
             }

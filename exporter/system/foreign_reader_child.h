@@ -54,8 +54,12 @@ struct Shared {
     std::byte buffer[64 * 1024];
 };
 
-// A request for a child, with its memory (Shared) and its socket.
+// A reader gets its memory (Shared) and its socket, a keeper of files (file_keeper.h) its socket.
+enum class Child : std::uint32_t { reader, keeper };
+
+// A request for a child, with its descriptors.
 struct ForkRequest {
+    Child kind;
     int niceness;  // of the thread that asks: the child gets the same
 };
 
@@ -64,6 +68,11 @@ struct Forked {
     int error;  // errno; 0: there is a child
     pid_t pid;
 };
+
+// As fork(), and a descriptor of the child that can be of no other process.
+[[nodiscard]] pid_t fork_with_descriptor(int &process);
+// Closes the descriptors from the first to the last.
+void close_between(int first, int last);
 
 // Closes all other descriptors, says so with a byte, and forks a child for each request. Ends with
 // its parent, once the children are gone that do not get stuck.

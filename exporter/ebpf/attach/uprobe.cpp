@@ -210,7 +210,7 @@ Result<> UprobeSet::link_together(const bpf_program *program, AttachMode mode, c
         program, mode == AttachMode::session ? uprobe_session_type : uprobe_multi_type,
         target.file.fd, target.only_tgid, points, at_return ? BPF_F_UPROBE_MULTI_RETURN : 0);
     if (link) {
-        links_.push_back({.link = std::move(*link)});
+        links_.push_back({.link = {std::move(*link), target.file.kept}});
         target.on_link();
         return {};
     }
@@ -251,7 +251,7 @@ Result<> UprobeSet::link_each(const bpf_program *program, const Target &target,
         auto link =
             link_perf(*uprobes, program, target.file.fd, target.only_tgid, point, at_return);
         if (link) {
-            links_.push_back({std::move(*link), point.file_offset, program});
+            links_.push_back({{std::move(*link), target.file.kept}, point.file_offset, program});
             target.on_link();
         } else if (is_refusal(link.error().code)) {
             refused.push_back(point.file_offset);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -67,6 +68,7 @@ struct ProbedFile {
     // What the kernel attaches to; without its address, attaching waits for each process that maps
     // the file (mapper_locks.h).
     FileId id = {};
+    std::shared_ptr<const void> kept = {};  // of the descriptor, for as long as there is a link
 };
 
 // Attached functions of one file. Detaches when destroyed, or when the process ends in any way.

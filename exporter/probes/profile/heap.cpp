@@ -95,11 +95,12 @@ Result<> attach_to_file(const profile_bpf &skeleton, const ebpf::Mapping &mappin
             points.push_back({.file_offset = offset, .cookie = 0, .entry_only = !kind.is_call});
         }
         // uprobe.multi could not be of one process before Linux 6.10: it was of one thread.
-        auto set = ebpf::UprobeSet::attach({.mode = ebpf::AttachMode::perf,
-                                            .enter = kind.enter,
-                                            .leave = skeleton.progs.prof_allocated,
-                                            .only_tgid = static_cast<int>(mapping.tgid)},
-                                           {file.file.get(), mapping.file}, points);
+        auto set =
+            ebpf::UprobeSet::attach({.mode = ebpf::AttachMode::perf,
+                                     .enter = kind.enter,
+                                     .leave = skeleton.progs.prof_allocated,
+                                     .only_tgid = static_cast<int>(mapping.tgid)},
+                                    {file.file.get(), mapping.file, file.file.kept()}, points);
         if (!set) {
             return tl::unexpected(set.error());
         }

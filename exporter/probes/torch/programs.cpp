@@ -150,8 +150,9 @@ tl::expected<ebpf::UprobeSet, TorchPrograms::Failure> TorchPrograms::attach(
             "no_symbols",
             {"it has none of the functions that are traced: it is older than PyTorch 1.8"}});
     }
-    auto set = ebpf::UprobeSet::attach(calls_, {library.file.get(), library.id}, *points, {},
-                                       std::move(kept), library.note_progress);
+    auto set =
+        ebpf::UprobeSet::attach(calls_, {library.file.get(), library.id, library.file.kept()},
+                                *points, {}, std::move(kept), library.note_progress);
     if (!set) {
         return tl::unexpected(Failure{"attach", set.error()});
     }

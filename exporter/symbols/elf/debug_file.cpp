@@ -10,6 +10,8 @@
 #include <optional>
 #include <utility>
 
+#include "exporter/system/file_keeper.h"
+
 namespace gpusnoop::symbols {
 namespace {
 
@@ -119,12 +121,13 @@ std::shared_ptr<const ElfFile::DebugFile> find_debug_file_beside(int fd, const s
     }
     // No path below leads to another file system.
     for (const std::string &name : {*link, ".debug/" + *link}) {
-        const Fd named = open_path(folder.get(), name, RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS);
+        const Fd named = keep_open_elsewhere(
+            open_path(folder.get(), name, RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS), library->stx_uid);
         const auto state = named ? state_of_path(named.get()) : std::nullopt;
         if (!state || !is_as_safe(*state, *library)) {
             continue;
         }
-        if (Fd found = open_regular(named)) {
+        if (Fd found{open_regular(named), named.kept()}) {
             if (auto debug = file.open_debug_file(std::move(found), limit)) {
                 return *std::move(debug);
             }

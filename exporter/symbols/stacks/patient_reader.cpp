@@ -7,6 +7,7 @@
 
 #include "exporter/processes/proc.h"
 #include "exporter/processes/user_shares.h"
+#include "exporter/system/file_keeper.h"
 
 namespace gpusnoop::symbols {
 namespace {
@@ -95,6 +96,7 @@ Result<ForeignReader::Answer> PatientReader::find_program(std::uint32_t tgid,
         return fail_errno("open a program", opened->error);
     }
     if (opened->inode != inode || opened->bytes != bytes) {
+        opened->file.reset();  // the child closes it last
         (void)answer(tgid, reader_->close());
         return fail("it runs another program", ESRCH);
     }
@@ -103,8 +105,12 @@ Result<ForeignReader::Answer> PatientReader::find_program(std::uint32_t tgid,
 
 bool PatientReader::is_program(std::uint32_t tgid, const std::string &path, std::uint64_t inode,
                                std::uint64_t bytes) {
-    const auto found = find_program(tgid, path, inode, bytes);
-    return found && answer(tgid, reader_->close()).has_value();
+    auto found = find_program(tgid, path, inode, bytes);
+    if (!found) {
+        return false;
+    }
+    found->file.reset();  // the child closes it last
+    return answer(tgid, reader_->close()).has_value();
 }
 
 Result<processes::MappedFile> PatientReader::open_program(std::uint32_t tgid,
@@ -117,9 +123,11 @@ Result<processes::MappedFile> PatientReader::open_program(std::uint32_t tgid,
     }
     const auto answers = identify(static_cast<std::uint32_t>(reader_->pid()), *opened);
     if (!answers) {
+        opened->file.reset();
         (void)answer(tgid, reader_->close());
         return tl::unexpected(answers.error());
     }
+    opened->file = keep_open_elsewhere(std::move(opened->file), user_);
     const bool is_copy = !*answers;
     auto content =
         answer(tgid, is_copy ? reader_->copy(ForeignReader::Part::symbols) : reader_->take());
@@ -130,9 +138,11 @@ Result<processes::MappedFile> PatientReader::open_program(std::uint32_t tgid,
         return fail_errno("read a program", content->error);
     }
     processes::MappedFile file;
-    file.file = std::move(is_copy ? opened->file : content->file);
     if (is_copy) {
+        file.file = std::move(opened->file);
         file.content = std::move(content->file);
+    } else {
+        file.file = {std::move(content->file), opened->file.kept()};
     }
     return file;
 }
@@ -142,13 +152,14 @@ Result<Fd> PatientReader::copy_text(std::uint32_t tgid, const std::string &path)
         return tl::unexpected(prepared.error());
     }
     const std::string root = "/proc/" + std::to_string(tgid) + "/root";
-    const auto opened = answer(tgid, reader_->open(root, path));
+    auto opened = answer(tgid, reader_->open(root, path));
     if (!opened) {
         return tl::unexpected(opened.error());
     }
     if (opened->error != 0) {
         return fail_errno("open " + path, opened->error);
     }
+    opened->file.reset();  // the child closes it last
     if (processes::user_of(tgid) != opened->owner) {
         (void)answer(tgid, reader_->close());
         return fail(path + " belongs to another user", EPERM);

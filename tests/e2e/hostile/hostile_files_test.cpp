@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,10 +15,12 @@
 #include <vector>
 
 #include "exporter/base/fd.h"
+#include "exporter/processes/proc.h"
 #include "tests/e2e/child.h"
 #include "tests/e2e/hostile/hostile.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/exporter.h"
+#include "tests/harness/machine/open_files.h"
 
 using namespace harness;
 
@@ -80,6 +83,49 @@ TEST_CASE("a user with more libraries than others need has a limit", "[e2e]") {
     eventually("those within the limit to be attached to", [&] { return attached() >= 511; });
     CHECK(attached() <= 512);
     hostile_files_check_others_are_found(exporter);
+}
+
+// To close the last one of a huge file takes the kernel minutes, which no signal ends.
+TEST_CASE("a deleted library is not closed last by the exporter, nor by its end", "[e2e]") {
+    require_bpf();
+    const TemporaryDirectory directory;
+    const auto library = directory / hostile_files_library;
+    std::filesystem::copy_file(standin("12/libcudart.so.12"), library);
+    struct stat status{};
+    REQUIRE(::stat(library.c_str(), &status) == 0);
+    auto user = std::make_unique<e2e::MapsAsCode>(library);
+    Exporter exporter("discovery: {rescan_interval: 1s, keep: 0s}\n");
+    exporter.wait_until_attached_to(library);
+    // Other exporters, of tests beside this one, may have it open, too.
+    const auto keeper = [&]() -> pid_t {
+        for (const pid_t pid : processes_that_have_open(status)) {
+            const auto starter = gpusnoop::processes::parent_of(static_cast<std::uint32_t>(pid));
+            if (starter && gpusnoop::processes::parent_of(*starter) ==
+                               static_cast<std::uint32_t>(exporter.process().pid())) {
+                return pid;
+            }
+        }
+        return 0;
+    };
+    const auto has_open = [&](pid_t pid) {
+        return std::ranges::count(processes_that_have_open(status), pid) == 1;
+    };
+    eventually("another process to keep it open", [&] { return keeper() != 0; });
+    const pid_t pid = keeper();
+    {
+        const StoppedProcess stopped(pid);
+        std::filesystem::remove(library);
+        SECTION("when nobody uses it any more") {
+            user.reset();
+            eventually("it to be closed", [&] { return !has_open(exporter.process().pid()); });
+            CHECK(has_open(pid));
+        }
+        SECTION("when a process uses it") {}
+        exporter.process().signal(SIGTERM);
+        CHECK(exporter.process().wait() == 0);
+        CHECK(has_open(pid));
+    }
+    eventually("it to be closed for good", [&] { return !has_open(pid); });
 }
 
 TEST_CASE("a lease on a library keeps nobody else waiting", "[e2e][long]") {

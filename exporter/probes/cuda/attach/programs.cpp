@@ -342,8 +342,9 @@ tl::expected<CudaPrograms::Places, CudaPrograms::Failure> CudaPrograms::find(
 
 tl::expected<ebpf::UprobeSet, CudaPrograms::Failure> CudaPrograms::attach(
     const discovery::Library &library, const Places &places, ebpf::UprobeSet kept) const {
-    auto set = ebpf::UprobeSet::attach(calls_, {library.file.get(), library.id}, places.points,
-                                       places.exits, std::move(kept), library.note_progress);
+    auto set = ebpf::UprobeSet::attach(
+        calls_, {library.file.get(), library.id, library.file.kept()}, places.points, places.exits,
+        std::move(kept), library.note_progress);
     if (!set) {
         return tl::unexpected(Failure{"attach", set.error()});
     }

@@ -53,7 +53,7 @@ CudaPrograms::Places take_launches(CudaPrograms::Places &places) {
 
 tl::expected<AttachedLibraries::Functions, CudaPrograms::Failure> LaunchProbes::attach(
     const discovery::Library &library, CudaPrograms::Places places) {
-    File file{.fd = duplicate(library.file.get()),
+    File file{.fd = duplicate(library.file),
               .places = std::move(places),
               .is_driver = is_cuda_driver(library.name),
               .ends = {},
@@ -222,7 +222,8 @@ LaunchLinks LaunchProbes::links_of(const FileId &id, const File &file) {
 Result<> LaunchProbes::attach_missing(const FileId &id, File &file, LaunchLinks links,
                                       const Users &users) {
     if (links == LaunchLinks::ends && file.ends.is_empty()) {
-        auto ends = programs_.attach_again({file.fd.get(), id}, file.places, std::nullopt);
+        auto ends =
+            programs_.attach_again({file.fd.get(), id, file.fd.kept()}, file.places, std::nullopt);
         if (!ends) {
             return tl::unexpected(ends.error());
         }
@@ -231,8 +232,8 @@ Result<> LaunchProbes::attach_missing(const FileId &id, File &file, LaunchLinks 
                    {{"probe", "cuda"}, {"functions", file.ends.functions()}});
     }
     if (links == LaunchLinks::counting && file.counting.is_empty()) {
-        auto counting =
-            programs_.attach_counting({file.fd.get(), id}, file.places.points, std::nullopt);
+        auto counting = programs_.attach_counting({file.fd.get(), id, file.fd.kept()},
+                                                  file.places.points, std::nullopt);
         if (!counting) {
             return tl::unexpected(counting.error());
         }
@@ -248,7 +249,8 @@ Result<> LaunchProbes::attach_missing(const FileId &id, File &file, LaunchLinks 
         if (file.own.contains(tgid) || wanted_.paused.contains(tgid)) {
             continue;
         }
-        auto own = programs_.attach_counting({file.fd.get(), id}, file.places.points, tgid);
+        auto own = programs_.attach_counting({file.fd.get(), id, file.fd.kept()},
+                                             file.places.points, tgid);
         if (own) {
             log::debug("attached to the kernel launches of one process",
                        {{"probe", "cuda"}, {"pid", tgid}, {"functions", own->functions()}});

@@ -16,14 +16,14 @@ using std::chrono::nanoseconds;
 AttachedFiles::File &AttachedFiles::file_of(const discovery::Library &library) {
     File &file = files_[library.id];
     if (!file.fd) {
-        file.fd = duplicate(library.file.get());
+        file.fd = duplicate(library.file);
         file.name = library.name;
     }
     return file;
 }
 
 Result<discovery::Library> AttachedFiles::library_of(const FileId &id, const File &file) {
-    Fd fd = duplicate(file.fd.get());
+    Fd fd = duplicate(file.fd);
     if (!fd) {
         return fail_errno("duplicate a descriptor");
     }

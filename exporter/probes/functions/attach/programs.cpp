@@ -303,10 +303,11 @@ Result<FunctionLink> FunctionPrograms::attach_all(const discovery::Library &libr
                                .entry_only = entry_only,
                                .can_pause = !is_always_observed(function.symbol)});
     }
-    auto probes = is_muted && !are_muted
-                      ? fail("too many functions are attached to")
-                      : ebpf::UprobeSet::attach(calls_, {library.file.get(), library.id}, entries,
-                                                exits, {}, library.note_progress);
+    auto probes =
+        is_muted && !are_muted
+            ? fail("too many functions are attached to")
+            : ebpf::UprobeSet::attach(calls_, {library.file.get(), library.id, library.file.kept()},
+                                      entries, exits, {}, library.note_progress);
     const bool is_attached = probes && probes->refused().exits.empty();
     std::vector<FunctionIds::Change> unused;
     std::erase_if(link.places, [&](const AttachedFunction &place) {
