@@ -18,7 +18,7 @@
 #include "exporter/probes/frame/privileges.h"
 #include "exporter/probes/frame/processes/target_settings.h"
 #include "exporter/probes/frame/registry.h"
-#include "exporter/probes/profile/settings.h"
+#include "exporter/probes/profile/probe.h"
 #include "exporter/status/past.h"
 #include "exporter/system/foreign_reader.h"
 #include "exporter/system/machine.h"

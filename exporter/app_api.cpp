@@ -9,7 +9,7 @@
 
 #include "exporter/app.h"
 #include "exporter/http/query.h"
-#include "exporter/probes/profile/settings.h"
+#include "exporter/probes/profile/probe.h"
 #include "exporter/status/page.h"
 #include "exporter/system/machine.h"
 

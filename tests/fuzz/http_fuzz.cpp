@@ -6,12 +6,12 @@
 #include <string>
 #include <string_view>
 
+#include "exporter/base/text/markup.h"
 #include "exporter/base/text/text.h"
 #include "exporter/http/basic_auth.h"
 #include "exporter/http/gzip.h"
 #include "exporter/http/query.h"
 #include "exporter/metrics/text.h"
-#include "exporter/status/html.h"
 #include "exporter/system/listen_address.h"
 
 using namespace gpusnoop;

@@ -28,7 +28,7 @@
 #include "exporter/probes/in_flight/probe.h"
 #include "exporter/probes/nvlink/probe.h"
 #include "exporter/probes/pcie/probe.h"
-#include "exporter/probes/profile/settings.h"
+#include "exporter/probes/profile/probe.h"
 #include "exporter/probes/syscall/probe.h"
 #include "exporter/probes/torch/probe.h"
 #include "exporter/probes/xid/probe.h"

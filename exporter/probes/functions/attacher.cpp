@@ -10,7 +10,6 @@
 #include "exporter/base/text/text.h"
 #include "exporter/base/text/words.h"
 #include "exporter/config/globs.h"
-#include "exporter/probes/functions/select/unnamed.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {

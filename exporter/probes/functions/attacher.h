@@ -17,7 +17,7 @@
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/select/selection.h"
-#include "exporter/probes/functions/select/unmatched.h"
+#include "exporter/probes/functions/select/unnamed.h"
 #include "exporter/probes/functions/settings.h"
 #include "exporter/probes/functions/tracing.h"
 #include "exporter/symbols/elf/debug_file.h"

@@ -22,7 +22,7 @@
 #include "exporter/probes/functions/limit/governor.h"
 #include "exporter/probes/functions/report/call_details.h"
 #include "exporter/probes/functions/report/functions_api.h"
-#include "exporter/probes/functions/report/slow_calls_api.h"
+#include "exporter/probes/functions/report/slow_calls.h"
 #include "exporter/probes/functions/trace/trace.h"
 #include "exporter/system/machine.h"
 #include "func_in_flight.skel.h"

@@ -6,7 +6,6 @@
 #include "exporter/base/text/text.h"
 #include "exporter/config/globs.h"
 #include "exporter/config/reader.h"
-#include "exporter/probes/functions/setting_names.h"
 
 namespace gpusnoop::probes {
 

@@ -11,15 +11,14 @@
 
 #include "bpf/profile/profile.h"
 #include "exporter/base/log.h"
+#include "exporter/config/reader.h"
 #include "exporter/ebpf/attach/cpu_samples.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/counting_aggregator.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/profile/assemble.h"
 #include "exporter/probes/profile/heap.h"
-#include "exporter/probes/profile/motionless.h"
 #include "exporter/probes/profile/python/processes.h"
-#include "exporter/probes/profile/slices.h"
 #include "exporter/probes/profile/stacks.h"
 #include "exporter/probes/profile/tables.h"
 #include "exporter/system/machine.h"
@@ -340,6 +339,19 @@ ProfilerAndProbe make_profiler(const config::Config &config, const TracedProcess
     auto probe = std::make_unique<ProfileProbe>(config, traced, std::move(settings));
     Profiler *const profiler = probe.get();
     return {std::move(probe), profiler};
+}
+
+using namespace std::chrono_literals;
+
+void read_profile(config::Section profile, config::Config &config) {
+    ProfileConfig value;
+    profile.boolean("enabled", value.enabled);
+    profile.duration("max_duration", value.max_duration, 1s, 1h);
+    profile.integer("max_stacks", value.max_stacks, 256, 16384);
+    profile.integer("continuous_frequency", value.continuous_frequency, 0, 199);
+    profile.duration("keep", value.keep, 10s, 1h);
+    profile.finish();
+    config.set(value);
 }
 
 }  // namespace gpusnoop::probes

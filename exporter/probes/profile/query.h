@@ -7,7 +7,6 @@
 #include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/profile/probe.h"
 #include "exporter/probes/profile/profile.h"
-#include "exporter/probes/profile/settings.h"
 
 namespace gpusnoop::probes {
 

@@ -7,7 +7,6 @@
 
 #include "exporter/base/log.h"
 #include "exporter/probes/frame/registry.h"
-#include "exporter/probes/profile/settings.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -13,7 +13,7 @@
 #include "exporter/base/log.h"
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/registry.h"
-#include "exporter/probes/profile/settings.h"
+#include "exporter/probes/profile/probe.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -1,8 +1,10 @@
 // The stacks of a profile, with the names of their functions.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -80,6 +82,37 @@ private:
     std::map<Key, std::vector<PythonFrame>> pythons_;
     std::map<std::uint64_t, std::vector<std::uint64_t>> kernels_;
     std::map<std::uint64_t, std::string> kernel_functions_;  // by addresses
+};
+
+// The past of a profile that does not end, in slices.
+struct ProfileSlice {
+    std::chrono::nanoseconds began{};  // CLOCK_MONOTONIC
+    std::chrono::nanoseconds ended{};
+    ProfileReading reading;
+    std::uint64_t samples_lost = 0;
+    std::uint64_t stacks_lost = 0;
+};
+
+// All of them together: each stack of each thread once.
+[[nodiscard]] ProfileReading merged(std::span<const ProfileSlice *const> slices,
+                                    const ProfileReading &current);
+
+// For one thread.
+class ProfileSlices {
+public:
+    // Forgets the slices that ended before `oldest`, and the oldest ones where their samples take
+    // more than this, so that a machine with many threads has a shorter past.
+    static constexpr std::size_t max_samples = 131'072;  // of 88 bytes
+    void add(ProfileSlice slice, std::chrono::nanoseconds oldest);
+
+    // That ended at `since` or later, oldest first.
+    [[nodiscard]] std::vector<const ProfileSlice *> since(std::chrono::nanoseconds since) const;
+
+    [[nodiscard]] std::vector<const ProfileReading *> readings() const;
+
+private:
+    std::deque<ProfileSlice> slices_;
+    std::size_t samples_ = 0;
 };
 
 }  // namespace gpusnoop::probes

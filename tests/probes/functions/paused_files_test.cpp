@@ -32,7 +32,6 @@
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/functions/attach/attached_files.h"
 #include "exporter/probes/functions/attach/function_ids.h"
-#include "exporter/probes/functions/attach/function_place.h"
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/limit/governor.h"
 #include "exporter/probes/functions/select/selection.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "exporter/probes/functions/select/always_observed.h"
+#include "exporter/probes/functions/limit/dear_functions.h"
 
 namespace gpusnoop::probes {
 

@@ -23,7 +23,6 @@
 #include "exporter/probes/frame/libraries/attached_libraries.h"
 #include "exporter/probes/functions/attach/attach_plan.h"
 #include "exporter/probes/functions/attach/function_ids.h"
-#include "exporter/probes/functions/attach/function_place.h"
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/select/selection.h"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "exporter/base/file_id.h"
 #include "exporter/probes/functions/count/nccl_functions.h"
 #include "exporter/probes/functions/setting_groups.h"
 
@@ -76,6 +78,15 @@ private:
     std::vector<std::uint32_t> free_;
     std::vector<std::pair<std::uint64_t, Change>> queue_;  // with the count when it was queued
     std::uint64_t queued_ = 0;
+};
+
+// Identifies a function that is attached to.
+// A function of a file, by the offset of its entry.
+struct FunctionPlace {
+    FileId file;
+    std::uint64_t entry = 0;
+
+    auto operator<=>(const FunctionPlace &) const = default;
 };
 
 }  // namespace gpusnoop::probes

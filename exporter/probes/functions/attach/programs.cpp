@@ -16,7 +16,7 @@
 #include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/ebpf/skeleton.h"
-#include "exporter/probes/functions/select/always_observed.h"
+#include "exporter/probes/functions/limit/dear_functions.h"
 #include "exporter/system/machine.h"
 #include "functions.skel.h"
 

@@ -25,7 +25,6 @@
 #include "exporter/probes/functions/count/minute_range.h"
 #include "exporter/probes/functions/count/nccl.h"
 #include "exporter/probes/functions/count/snapshot.h"
-#include "exporter/probes/functions/count/unobserved.h"
 #include "exporter/probes/functions/report/call.h"
 #include "exporter/series/family.h"
 

@@ -15,7 +15,6 @@
 #include "bpf/functions/functions.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/functions/count/nccl_functions.h"
-#include "exporter/probes/functions/count/nccl_names.h"
 
 namespace gpusnoop::probes {
 

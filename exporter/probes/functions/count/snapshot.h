@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/count/minute_range.h"
 #include "exporter/probes/functions/report/rates.h"
@@ -55,5 +56,20 @@ struct FunctionRow {
 [[nodiscard]] std::vector<FunctionRow> rows_by_function(const FunctionsSnapshot &snapshot);
 // The same for each running process.
 [[nodiscard]] std::vector<FunctionRow> rows_by_process(const FunctionsSnapshot &snapshot);
+
+// What passes between the aggregator and the limit for what named functions cost.
+// The calls of one number in a running process since the last time.
+struct CallsOfFunction {
+    ProcessKey process;
+    std::uint32_t number = 0;
+    std::uint64_t calls = 0;
+};
+
+// How long a function of a file was paused since the last time.
+struct UnobservedFunction {
+    std::string library;
+    std::string name;
+    std::chrono::nanoseconds time{};
+};
 
 }  // namespace gpusnoop::probes

@@ -1,8 +1,10 @@
 #include "exporter/probes/functions/limit/dear_functions.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "exporter/base/glob.h"
 #include "exporter/probes/frame/max_overhead.h"
 
 namespace gpusnoop::probes {
@@ -103,6 +105,36 @@ void DearFunctions::resumed(const FunctionPlace &function, nanoseconds now) {
         found->second.is_over = true;
         found->second.until = now + std::max<nanoseconds>(window, found->second.length);
     }
+}
+
+bool is_always_observed(std::string_view symbol) {
+    // The runtime's and the driver's names. A * at the end is for variants such as _ptsz and _v2.
+    static const std::vector<std::string> globs = {"cu*Synchronize*",
+                                                   "cudaMalloc*",
+                                                   "cudaHostAlloc*",
+                                                   "cudaHostRegister*",
+                                                   "cudaHostUnregister*",
+                                                   "cudaFree*",
+                                                   "cudaMemcpy*",
+                                                   "cudaMemset*",
+                                                   "cudaMemPrefetch*",
+                                                   "cudaMemPoolTrimTo*",
+                                                   "cuMemAlloc*",
+                                                   "cuMemHostAlloc*",
+                                                   "cuMemHostRegister*",
+                                                   "cuMemHostUnregister*",
+                                                   "cuMemCreate*",
+                                                   "cuMemMap*",
+                                                   "cuMemUnmap*",
+                                                   "cuMemRelease*",
+                                                   "cuMemFree*",
+                                                   "cuMemcpy*",
+                                                   "cuMemset*",
+                                                   "cuMemPrefetch*",
+                                                   "cuMemPoolTrimTo*",
+                                                   "nccl*",
+                                                   "pnccl*"};
+    return matches_any(globs, symbol);
 }
 
 }  // namespace gpusnoop::probes

@@ -4,10 +4,11 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "exporter/probes/frame/processes/process_identity.h"
-#include "exporter/probes/functions/attach/function_place.h"
+#include "exporter/probes/functions/attach/function_ids.h"
 
 namespace gpusnoop::probes {
 
@@ -73,5 +74,11 @@ private:
     std::map<ProcessKey, std::chrono::nanoseconds> left_;  // of those that have not saved up all
     std::map<FunctionPlace, Pause> pauses_;
 };
+
+// Functions that are observed all the time, whatever they cost.
+// By the symbol. CUDA's waits, copies, allocations and frees: what hangs, and who holds memory, has
+// to be known. NCCL's functions: a rank with fewer operations than others looks as if it were
+// behind.
+[[nodiscard]] bool is_always_observed(std::string_view symbol);
 
 }  // namespace gpusnoop::probes

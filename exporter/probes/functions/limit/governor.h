@@ -22,8 +22,7 @@
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/functions/attach/attached_files.h"
 #include "exporter/probes/functions/attach/function_ids.h"
-#include "exporter/probes/functions/attach/function_place.h"
-#include "exporter/probes/functions/count/unobserved.h"
+#include "exporter/probes/functions/count/snapshot.h"
 #include "exporter/probes/functions/limit/dear_functions.h"
 
 namespace gpusnoop::probes {

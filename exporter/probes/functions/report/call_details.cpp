@@ -5,8 +5,6 @@
 
 #include "exporter/base/log.h"
 #include "exporter/probes/frame/overview.h"
-#include "exporter/probes/functions/report/call_json.h"
-#include "exporter/probes/functions/report/slow_calls_api.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -1,7 +1,6 @@
 #include "exporter/probes/functions/report/rates.h"
 
 #include <algorithm>
-#include <array>
 
 #include "exporter/base/seconds.h"
 

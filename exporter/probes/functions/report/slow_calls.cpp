@@ -1,11 +1,15 @@
 #include "exporter/probes/functions/report/slow_calls.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <ranges>
 
 #include "exporter/base/log.h"
+#include "exporter/base/seconds.h"
 #include "exporter/base/text/text.h"
 #include "exporter/base/text/utc_time.h"
+#include "exporter/probes/frame/api/frame_json.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::probes {
@@ -209,6 +213,111 @@ std::vector<SlowCall> SlowCallHistory::list() const {
     // Calls come through two rings.
     std::ranges::sort(all, std::ranges::greater{}, &SlowCall::ended);
     return all;
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const std::optional<std::uint64_t> &value) {
+    return value ? Json(hexadecimal_literal(*value)) : Json();
+}
+
+Json to_json(const std::vector<std::pair<std::uint8_t, std::uint64_t>> &arguments) {
+    Json json = Json::object();
+    for (const auto &[position, value] : arguments) {
+        json[std::to_string(position)] = hexadecimal_literal(value);
+    }
+    return json;
+}
+
+Json to_json_or_null(std::uint32_t id) {
+    return id != 0 ? Json(id) : Json();
+}
+
+// A thread begins one call at a time.
+std::string id_of(std::uint32_t tid, std::uint64_t began_ns) {
+    return std::to_string(tid) + "-" + std::to_string(began_ns);
+}
+
+}  // namespace
+
+std::string call_id(const SlowCall &call) {
+    return id_of(call.tid, call.began_ns);
+}
+
+std::string to_json(const SlowCall &call, const std::string &event) {
+    Json json = Json::object();
+    if (!event.empty()) {
+        json["event"] = event;
+    }
+    json["id"] = call_id(call);
+    json["time"] = utc_time(call.ended);
+    json["function"] = call.function->name;
+    json["library"] = call.function->library;
+    json["duration_seconds"] = call.has_ended ? Json(in_seconds(call.duration_ns)) : Json();
+    json["pid"] = call.pid;
+    json["tid"] = call.tid;
+    json["ppid"] = to_json_or_null(call.ppid);
+    processes::add_names(json, call);
+    json["thread"] = call.thread.empty() ? Json() : Json(call.thread);
+    json["pod_uid"] = call.pod_uid;
+    json["arguments"] = to_json(call.arguments);
+    json["result"] = to_json(call.result);
+    json["error"] = call.error ? Json(*call.error) : Json();
+    json["stack"] = Json();
+    if (call.stack != nullptr) {
+        json["stack"] = Json::array();
+        for (const symbols::Frame &frame : *call.stack) {
+            json["stack"].push_back(frame_json(frame));
+        }
+    }
+    return to_text(json);
+}
+
+std::string to_json(const FunctionCall &call, std::chrono::nanoseconds ended) {
+    const func_call_record &record = *call.record;
+    const FunctionInfo &function = **call.function;
+    const bool is_entry = record.head.type == FUNC_RECORD_BEGIN;
+    const bool has_ended = !is_entry && record.head.type != FUNC_RECORD_ENTRY;
+    Json json = {{"event", is_entry ? "entry" : "call"},
+                 {"id", id_of(record.tid, began_ns(record))},
+                 {"time", utc_time(ended)},
+                 {"function", function.name},
+                 {"library", function.library},
+                 {"duration_seconds", has_ended ? Json(in_seconds(record.duration_ns)) : Json()},
+                 {"pid", record.head.tgid},
+                 {"tid", record.tid},
+                 {"ppid", to_json_or_null(call.process->ppid)}};
+    processes::add_names(json, *call.process);
+    json["pod_uid"] = call.process->pod_uid;
+    json["arguments"] = to_json(arguments_of(call));
+    json["result"] = to_json(shown_result(call));
+    json["error"] = call.error != nullptr ? Json(*call.error) : Json();
+    json["slow"] = call.is_slow;
+    return to_text(json);
+}
+
+namespace {
+
+ApiResponse write_slow_calls(const std::vector<SlowCall> &all, const ListQuery &query) {
+    std::string text = "{";
+    JsonList list(text, slow_calls_page_name, query.limit());
+    for (const SlowCall &call : all) {
+        if (query.wants("function", call.function->name) &&
+            query.wants("library", call.function->library) && query.wants_process(call.pid, call)) {
+            list.add([&] { return to_json(call); });
+        }
+    }
+    const std::size_t left_out = list.end();
+    return end_page(std::move(text), left_out);
+}
+
+}  // namespace
+
+ApiPage slow_calls_page(std::vector<SlowCall> all) {
+    return list_page(slow_calls_page_name, process_parameters({{"function"}, {"library"}}),
+                     std::move(all), write_slow_calls);
 }
 
 }  // namespace gpusnoop::probes

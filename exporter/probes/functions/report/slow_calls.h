@@ -12,10 +12,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "exporter/base/rate_limit.h"
+#include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/functions/report/call.h"
 #include "exporter/processes/process_names.h"
 #include "exporter/symbols/stacks/stack_namer.h"
@@ -118,5 +120,23 @@ private:
 
 // The return addresses of a slow call, innermost first, without the kernel's own.
 [[nodiscard]] std::vector<std::uint64_t> stack_of(const func_slow_record &record);
+
+// Calls of named functions as JSON, for people and for receivers of events.
+// The events at a call's entry and at its end.
+[[nodiscard]] std::string call_id(const SlowCall &call);
+
+// One object on one line. `event` is the value of its first member; empty: it has none. docs/api.md
+// describes the members.
+[[nodiscard]] std::string to_json(const SlowCall &call, const std::string &event = "");
+
+// The same for any call, with fewer members: {"event":"call",...}, or {"event":"entry",...} when it
+// has just begun. `ended` is on CLOCK_REALTIME.
+[[nodiscard]] std::string to_json(const FunctionCall &call, std::chrono::nanoseconds ended);
+
+// The API of the last slow calls, for people and programs that look for the cause.
+inline constexpr std::string_view slow_calls_page_name = "slow_calls";
+
+// "slow_calls": `all`, the newest first. docs/api.md describes the parameters and the members.
+[[nodiscard]] ApiPage slow_calls_page(std::vector<SlowCall> all);
 
 }  // namespace gpusnoop::probes

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "exporter/base/text/text.h"
 #include "exporter/config/problems.h"

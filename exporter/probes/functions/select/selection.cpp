@@ -8,7 +8,6 @@
 #include "exporter/base/text/text.h"
 #include "exporter/probes/functions/select/candidates.h"
 #include "exporter/probes/functions/select/group.h"
-#include "exporter/probes/functions/select/problems.h"
 #include "exporter/probes/functions/select/unnamed.h"
 
 namespace gpusnoop::probes {

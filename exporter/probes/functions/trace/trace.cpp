@@ -1,7 +1,12 @@
 #include "exporter/probes/functions/trace/trace.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "exporter/base/log.h"
@@ -10,15 +15,51 @@
 #include "exporter/probes/frame/libraries/start_discovery.h"
 #include "exporter/probes/functions/probe.h"
 #include "exporter/probes/functions/report/slow_calls.h"
-#include "exporter/probes/functions/setting_names.h"
+#include "exporter/probes/functions/setting_groups.h"
 #include "exporter/probes/functions/settings.h"
-#include "exporter/probes/functions/trace/lines.h"
+#include "exporter/trace/event.h"
 #include "exporter/trace/filter.h"
+#include "exporter/trace/lines.h"
 #include "exporter/trace/stack_names.h"
 
 namespace gpusnoop::trace {
 
 namespace {
+
+// Traced calls of named functions as text: for people, and as JSON Lines.
+// As text_row(), safe for a terminal; the time is the call's end.
+[[nodiscard]] std::string text_line(const probes::SlowCall &call,
+                                    std::span<const StackFrame> stack);
+
+// As probes::to_json(), safe for a terminal, in one line. With entries, each line has its kind.
+[[nodiscard]] std::string json_line(const probes::SlowCall &call, bool with_entries = false);
+
+std::string text_line(const probes::SlowCall &call, std::span<const StackFrame> stack) {
+    const auto shown = [](const std::string &text) { return printable(text, max_text_bytes); };
+    std::string result = call.result ? fmt::format("{:#x}", *call.result) : "-";
+    if (call.error) {
+        result = shown(*call.error);
+    }
+    std::string what =
+        (call.is_entry ? "begins library=" : "library=") + shown(call.function->library);
+    for (const auto &[position, value] : call.arguments) {
+        what += fmt::format(" {}={:#x}", position, value);
+    }
+    what += text_of(printable(call));
+    const auto duration = call.has_ended ? std::optional(call.duration_ns) : std::nullopt;
+    return text_row({call.ended.count(), call.pid, call.tid, call.ppid, shown(call.comm),
+                     shown(call.function->name), duration, result, what},
+                    stack);
+}
+
+std::string json_line(const probes::SlowCall &call, bool with_entries) {
+    // Only strings can contain control characters for a terminal, and there any character is
+    // allowed.
+    const std::string line = probes::to_json(call, call.is_entry  ? "entry"
+                                                   : with_entries ? "call"
+                                                                  : "");
+    return printable(line, line.size()) + '\n';
+}
 
 using std::chrono::nanoseconds;
 using namespace std::chrono_literals;

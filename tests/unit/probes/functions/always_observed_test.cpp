@@ -1,5 +1,5 @@
 // Which functions are never paused, whatever they cost.
-#include "exporter/probes/functions/select/always_observed.h"
+#include "exporter/probes/functions/limit/dear_functions.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -8,7 +8,7 @@
 
 #include "exporter/config/globs.h"
 #include "exporter/probes/functions/select/exit_strategy.h"
-#include "exporter/probes/functions/select/patterns.h"
+#include "exporter/probes/functions/select/group.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

@@ -10,7 +10,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "exporter/probes/functions/select/problems.h"
+#include "exporter/probes/functions/select/candidates.h"
 #include "exporter/probes/functions/select/selection.h"
 #include "tests/unit/probes/functions/questions.h"
 #include "tests/unit/symbols/elf/elf_questions.h"

@@ -9,7 +9,7 @@
 #include "exporter/base/text/text.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/registry.h"
-#include "exporter/probes/functions/select/problems.h"
+#include "exporter/probes/functions/select/candidates.h"
 #include "exporter/probes/functions/select/selection.h"
 #include "exporter/probes/functions/settings.h"
 #include "tests/unit/probes/functions/questions.h"

@@ -19,7 +19,6 @@
 #include "exporter/config/globs.h"
 #include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/functions/setting_groups.h"
-#include "exporter/probes/functions/setting_names.h"
 #include "exporter/probes/torch/settings.h"
 #include "exporter/symbols/elf/elf_file.h"
 

@@ -8,9 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/probes/functions/report/call_json.h"
 #include "exporter/probes/functions/report/slow_calls.h"
-#include "exporter/probes/functions/report/slow_calls_api.h"
 #include "tests/unit/probes/functions/fixture.h"
 
 namespace gpusnoop::probes {

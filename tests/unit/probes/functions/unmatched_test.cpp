@@ -1,4 +1,4 @@
-#include "exporter/probes/functions/select/unmatched.h"
+#include "exporter/probes/functions/select/unnamed.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

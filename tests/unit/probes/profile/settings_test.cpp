@@ -1,5 +1,5 @@
 // The block `profile:` of the configuration.
-#include "exporter/probes/profile/settings.h"
+#include "exporter/probes/profile/probe.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

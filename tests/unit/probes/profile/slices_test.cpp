@@ -1,5 +1,5 @@
 // The past of a continuous profile.
-#include "exporter/probes/profile/slices.h"
+#include "exporter/probes/profile/stacks.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>

@@ -1,4 +1,5 @@
 // The numbers of the members are those of profile.proto of github.com/google/pprof.
+
 #include <map>
 #include <protozero/pbf_writer.hpp>
 #include <tuple>
