@@ -28,6 +28,7 @@ say_where() { # say_where LISTENING-LINE: the address and the port are in it, as
 Open $url/ in a browser, or:
   curl -s $url${path:-/metrics} | grep ^gpusnoop_cuda_memory
   curl -s $url${path:-/metrics} | grep ^gpusnoop_cuda_kernel_launches_total
+  $build/gpusnoop_exporter top --address=$url
 Ctrl-C stops it.
 
 END
