@@ -1,6 +1,8 @@
 #include "exporter/probes/frame/allocations/call_sites.h"
 
+#include <algorithm>
 #include <iterator>
+#include <tuple>
 
 namespace gpusnoop::probes {
 
@@ -8,6 +10,24 @@ const SiteName &ProcessSites::name_of(const Site &site) const {
     static const SiteName unknown;
     const auto name = names_.find(site);
     return name != names_.end() ? name->second.name : unknown;
+}
+
+ProcessSites::Labels ProcessSites::choose(Labels labels, std::size_t at_most) const {
+    const auto weight = [&](const auto &label) {
+        return label.second + (shown_.contains(label.first) ? label.second / 8 : 0);
+    };
+    std::ranges::sort(labels, [&](const auto &a, const auto &b) {
+        return std::tuple(weight(b), b.second, a.first) < std::tuple(weight(a), a.second, b.first);
+    });
+    labels.resize(std::min(labels.size(), at_most));
+    std::ranges::sort(labels, [](const auto &a, const auto &b) {
+        return std::tie(b.second, a.first) < std::tie(a.second, b.first);
+    });
+    shown_.clear();
+    for (const auto &[label, bytes] : labels) {
+        shown_.emplace(label);
+    }
+    return labels;
 }
 
 std::optional<std::uint64_t> SiteNames::used(ProcessSites &sites, const ProcessKey &process,

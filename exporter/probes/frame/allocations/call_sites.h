@@ -2,11 +2,14 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -38,6 +41,11 @@ public:
     // Empty if it is not known, or not yet.
     [[nodiscard]] const SiteName &name_of(const Site &site) const;
 
+    // Of labels with their bytes, the ones that a page shows: up to `at_most`, the most bytes
+    // first. One that the page before has shown stays until another has an eighth more.
+    using Labels = std::vector<std::pair<std::string_view, std::uint64_t>>;
+    [[nodiscard]] Labels choose(Labels labels, std::size_t at_most) const;
+
 private:
     friend class SiteNames;
 
@@ -46,7 +54,8 @@ private:
         bool is_idle = false;  // nothing was live when it was looked at last
     };
     std::map<Site, Named> names_;
-    std::unordered_set<std::int32_t> stacks_;  // keys in the kernel's table
+    std::unordered_set<std::int32_t> stacks_;           // keys in the kernel's table
+    mutable std::set<std::string, std::less<>> shown_;  // by the last page
 };
 
 // For the aggregating thread.

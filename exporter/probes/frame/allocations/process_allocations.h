@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -53,8 +52,8 @@ std::vector<SiteAllocations> largest_first(const Amounts &amounts, const Process
     return sites;
 }
 
-// The bytes of all sites with one label, the most bytes first. Sites that have no label yet are
-// missing.
+// The bytes of all sites with one label, the most bytes first, as ProcessSites::choose() chooses
+// them. Sites that have no label yet are missing.
 template <typename Amounts>
 std::vector<std::pair<std::string_view, std::uint64_t>> largest_labels(const Amounts &amounts,
                                                                        const ProcessSites &names,
@@ -66,12 +65,7 @@ std::vector<std::pair<std::string_view, std::uint64_t>> largest_labels(const Amo
             bytes[name.label] += amount.bytes;
         }
     }
-    std::vector<std::pair<std::string_view, std::uint64_t>> labels(bytes.begin(), bytes.end());
-    std::ranges::sort(labels, [](const auto &a, const auto &b) {
-        return std::tie(b.second, a.first) < std::tie(a.second, b.first);
-    });
-    labels.resize(std::min(labels.size(), at_most));
-    return labels;
+    return names.choose({bytes.begin(), bytes.end()}, at_most);
 }
 
 }  // namespace gpusnoop::probes

@@ -1,7 +1,9 @@
 // Where in the program memory was allocated.
 #include <catch2/catch_test_macros.hpp>
+#include <cstddef>
 #include <cstdint>
 #include <set>
+#include <string>
 
 #include "tests/unit/probes/cuda/fixture.h"
 #include "tests/unit/probes/cuda/site_allocation.h"
@@ -83,6 +85,37 @@ TEST_CASE("the sites that hold the most are shown, of those with one name the su
     CHECK(all[0].sites[0].name.label == "a");
     CHECK(all[0].sites[3].amount == Amount{24, 1});
     CHECK(all[0].sites[3].name.frames.at(0).function == "c");
+}
+
+TEST_CASE("a call site that is shown stays until another holds an eighth more") {
+    Fixture fixture({.sites = 2});
+    fixture.allocations(process());
+    fixture.allocations(from(1, 0x40, 500));
+    fixture.allocations(from(2, 0x40, 400));
+    fixture.allocations(from(3, 0x40, 399));
+    fixture.apply_all();
+    for (std::size_t i = 0; i < 3; i++) {
+        fixture.name_site(i, std::string(1, static_cast<char>('a' + i)));
+    }
+    const auto shown = [&](const std::string &first, std::uint64_t more, const std::string &second,
+                           std::uint64_t fewer) {
+        CHECK(fixture.page(sites) == Page{{{"python", "", "", "", "42", first}, more},
+                                          {{"python", "", "", "", "42", second}, fewer}});
+    };
+    shown("a", 500, "b", 400);
+    fixture.allocations(from(3, 0x40, 50, 4'000));
+    fixture.apply_all();
+    shown("a", 500, "b", 400);  // c has 449, almost an eighth more
+    fixture.allocations(from(3, 0x40, 1, 5'000));
+    fixture.apply_all();
+    shown("a", 500, "c", 450);
+    // The other way round, too.
+    fixture.allocations(from(2, 0x40, 60, 6'000));
+    fixture.apply_all();
+    shown("a", 500, "c", 450);
+    fixture.allocations(from(2, 0x40, 140, 7'000));
+    fixture.apply_all();
+    shown("b", 600, "a", 500);
 }
 
 TEST_CASE("no call sites are shown where none are asked for") {
