@@ -9,7 +9,10 @@
  * the code object's address, a hash by which the exporter sees whether another code object is
  * there by the time it reads names, and the place of the call in the code. Stacks are kept in a
  * table, by a hash of all that; the allocation and its record have the key. The exporter removes
- * stacks that no live allocation has, and counts those of each process, which are limited. */
+ * stacks that no live allocation has, and counts those of each process, which are limited.
+ *
+ * A thread of PyTorch's autograd has frames only while it runs functions of Python's. If it has
+ * none, the program runs once more, for the frames of the main thread. */
 #ifndef GPUSNOOP_CUDA_PYTHON_BPF_H
 #define GPUSNOOP_CUDA_PYTHON_BPF_H
 
@@ -52,6 +55,9 @@ struct scratch {
 	__u64 hash;
 	__u64 identity[PYTHON_IDENTITY_WORDS + 1];
 	char comm[16];
+	/* The thread's own state, and the main thread's, as python.thread. */
+	struct python_thread known[2];
+	__u64 of_main; /* 1: the walk is the main thread's */
 };
 
 struct {
@@ -179,6 +185,7 @@ static __always_inline __u64 stored_python(struct scratch *scratch, struct threa
 	scratch->stack.frames = scratch->python.frames;
 	if (scratch->hash <= CUDA_PYTHON_BACKWARD)
 		scratch->hash = ~scratch->hash;
+	scratch->hash = (scratch->hash & ~1ULL) | (scratch->of_main & CUDA_PYTHON_BACKWARD);
 	if (!bpf_map_lookup_elem(&cuda_pystacks, &scratch->hash)) {
 		interpreter = interpreter_of(thread);
 		if (!interpreter || interpreter->stacks >= CUDA_MAX_PYTHON_STACKS_OF)
@@ -190,59 +197,100 @@ static __always_inline __u64 stored_python(struct scratch *scratch, struct threa
 		   : scratch->hash;
 }
 
+static __always_inline void forget_threads(struct scratch *scratch)
+{
+	__builtin_memset(scratch->known, 0, sizeof(scratch->known));
+	scratch->of_main = 0;
+}
+
+/* Whose walk it is is read again each time: else the verifier checks all for either thread. */
+static __always_inline void begin_walk(struct scratch **scratch, struct task_struct *task)
+{
+	__u64 of_main = *(volatile __u64 *)&(*scratch)->of_main & 1;
+
+	barrier_var(of_main);
+	(*scratch)->python.thread = (*scratch)->known[of_main & 1];
+	FORGET_ADDRESSES(scratch);
+	if (*(volatile __u64 *)&(*scratch)->of_main)
+		read_id(scratch, task->group_leader->thread_pid);
+	else
+		read_own_id(scratch);
+	look_up_thread(scratch);
+	of_main = *(volatile __u64 *)&(*scratch)->of_main & 1;
+	barrier_var(of_main);
+	(*scratch)->known[of_main & 1] = (*scratch)->python.thread;
+	FORGET_ADDRESSES(scratch);
+}
+
+/* Without frames. True: the main thread's are to be read. */
+static __always_inline bool needs_main(struct scratch *scratch, struct thread *thread,
+				       struct task_struct *task)
+{
+	bool was_main = scratch->of_main;
+
+	scratch->of_main = 0;
+	thread->python = CUDA_PYTHON_NONE;
+	if (!is_of_autograd(scratch, task))
+		return false;
+	thread->python = CUDA_PYTHON_BACKWARD;
+	scratch->of_main = !was_main;
+	return !was_main;
+}
+
 /* The process's memory may mean to confuse: whatever it has there, the walk ends, and its result is
- * the process's own. */
-static __always_inline __u64 python_of(struct thread *thread, struct task_struct *task)
+ * the process's own. Returns as needs_main(). */
+static __always_inline bool find_python_of(struct thread *thread, struct task_struct *task)
 {
 	struct cuda_interpreter *interpreter;
 	struct scratch *scratch;
 
+	thread->python = CUDA_PYTHON_NONE;
 	scratch = bpf_task_storage_get(&cuda_pywalks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!scratch)
-		return CUDA_PYTHON_NONE;
+		return false;
 	interpreter = interpreter_of(thread);
 	if (!interpreter)
-		return CUDA_PYTHON_NONE;
+		return false;
 	scratch->interpreter = *interpreter;
 	scratch->python.layout = scratch->interpreter.frames;
-	if (scratch->stack.since_ns != thread->since_ns) { /* the thread was another program's */
-		scratch->python.thread.state = 0;
-		scratch->python.thread.looked_ns = 0;
-	}
+	if (scratch->stack.since_ns != thread->since_ns) /* the thread was another program's */
+		forget_threads(scratch);
 	scratch->stack.since_ns = thread->since_ns;
 	scratch->stack.tgid = thread->tgid;
 	scratch->hash = 0xcbf29ce484222325 ^ thread->since_ns;
 	mix(scratch, thread->tgid);
 	scratch->python.frames = 0;
-	read_own_id(&scratch);
-	look_up_thread(&scratch);
+	begin_walk(&scratch, task);
 	if (scratch->python.thread.state)
 		walk_frames(&scratch);
-	if (scratch->python.frames)
-		return stored_python(scratch, thread);
-	return is_of_autograd(scratch, task) ? CUDA_PYTHON_BACKWARD : CUDA_PYTHON_NONE;
+	if (!scratch->python.frames)
+		return needs_main(scratch, thread, task);
+	thread->python = stored_python(scratch, thread);
+	scratch->of_main = 0;
+	return false;
 }
 
 /* If a walk takes longer, other threads had the CPU meanwhile. */
 #define PYTHON_LONGEST_NS 100000
 
-/* The thread's call has begun: its duration begins again after this. */
+/* The thread's call has begun: its duration begins again after this. Returns as cuda_enter(). */
 static __always_inline long read_python(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
 	struct call *call;
 	__u64 began_ns, took_ns;
+	long again;
 
 	if (!thread)
 		return 0;
 	call = &thread->open.call[0];
 	began_ns = call->started_ns;
-	thread->python = python_of(thread, task);
+	again = find_python_of(thread, task) ? CUDA_PYTHON : 0;
 	call_start(call);
 	took_ns = call->started_ns - began_ns;
 	add_cuda_cost(thread, took_ns < PYTHON_LONGEST_NS ? took_ns : PYTHON_LONGEST_NS);
-	return !!(call->function & CUDA_EXITS);
+	return again | !!(call->function & CUDA_EXITS);
 }
 
 SEC("uprobe")
@@ -253,7 +301,7 @@ int cuda_python(struct pt_regs *regs)
 	guard_begin();
 	skip = read_python();
 	guard_end();
-	return skip != 0;
+	return continue_entry(regs, skip) != 0;
 }
 
 #endif

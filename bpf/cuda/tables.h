@@ -82,8 +82,10 @@ WIRE_SIZE(struct cuda_interpreter, sizeof(struct python_layout) + 24);
 #define CUDA_MAX_PYTHON_STACKS_OF 1024 /* one process */
 
 /* In place of a stack. */
-#define CUDA_PYTHON_NONE     0
-#define CUDA_PYTHON_BACKWARD 1 /* a thread of PyTorch's autograd, in no function of Python's */
+#define CUDA_PYTHON_NONE 0
+/* The bit: of a thread of PyTorch's autograd that is in no function of Python's; the stack is the
+ * main thread's, which may wait for it. Alone: that one has none, either. */
+#define CUDA_PYTHON_BACKWARD 1
 
 struct cuda_python_frame {
 	__u64 code;	   /* address of its code object, and PYTHON_ENTRY */

@@ -32,10 +32,9 @@ static __always_inline __u64 python_word(struct scratch **scratch, __u64 address
 	return is_read ? (*scratch)->python.word : 0;
 }
 
-/* What gettid() returns to the thread. */
-static __always_inline void read_own_id(struct scratch **scratch)
+/* What gettid() returns to the thread that has this. */
+static __always_inline void read_id(struct scratch **scratch, struct pid *pid)
 {
-	struct pid *pid = bpf_get_current_task_btf()->thread_pid;
 	__u64 innermost = bpf_core_field_offset(struct pid, numbers) +
 			  pid->level * bpf_core_type_size(struct upid);
 
@@ -44,6 +43,12 @@ static __always_inline void read_own_id(struct scratch **scratch)
 	FORGET_ADDRESSES(scratch);
 }
 
+static __always_inline void read_own_id(struct scratch **scratch)
+{
+	read_id(scratch, bpf_get_current_task_btf()->thread_pid);
+}
+
+/* Has python.thread the id in python.id? */
 static __always_inline bool is_own_thread(struct scratch **scratch)
 {
 	__u64 id = python_word(scratch, (*scratch)->python.thread.state +

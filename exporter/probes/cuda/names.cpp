@@ -29,7 +29,7 @@ void CudaNames::ask_for_site(std::uint64_t ticket, const ProcessKey &process,
                                                .addresses = tables.addresses_of(site),
                                                .code_start = code_start},
                  .python = python_.stack(process, site.python),
-                 .is_backward = site.python == CUDA_PYTHON_BACKWARD});
+                 .is_backward = (site.python & CUDA_PYTHON_BACKWARD) != 0});
 }
 
 void CudaNames::look_for_python(const ProcessIdentity &process) {

@@ -21,6 +21,7 @@ import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "site-packages"))
 from allocator import PLACE, empty  # noqa: E402
+from torch.autograd.graph import _engine_run_backward  # noqa: E402
 
 with open(__file__, encoding="utf-8") as source:
     # Of the comments in the code.
@@ -166,8 +167,8 @@ class Job:
         self.fall(10_000)
         return [site(MIB, PLACE, place(Job.fall, "ground"), place(Job.fall, "fall"))]
 
-    def backward(self):
-        """A thread of autograd's: its functions are none of Python's."""
+    def autograd(self):
+        """The calls that run a thread of autograd's, whose functions are none of Python's, and wait for its end."""
         libc = ctypes.CDLL(None)
         pointer = ctypes.c_void_p()
         call = ctypes.cast(self.malloc, ctypes.c_void_p).value
@@ -178,13 +179,24 @@ class Job:
         code.write(b"\x48\x83\xec\x08\xff\xd0\x48\x83\xc4\x08\xc3")
         start = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(code)))
         set_name = 15
-        libc.prctl(set_name, b"pt_autograd_0")
         thread = ctypes.c_ulong()
-        libc.pthread_create(ctypes.byref(thread), None, start, None)
-        libc.prctl(set_name, b"python")
-        libc.pthread_join(thread, None)
-        self.kept.append((pointer, code))
+        self.kept.append((pointer, code, start, thread))
+        return [
+            functools.partial(libc.prctl, set_name, b"pt_autograd_0"),
+            functools.partial(libc.pthread_create, ctypes.byref(thread), None, start, None),
+            functools.partial(libc.prctl, set_name, b"python"),
+            functools.partial(libc.pthread_join, thread, None),
+        ]
+
+    def backward(self):
+        """The main thread is elsewhere: it is not known for whom the thread works."""
+        for call in self.autograd():
+            call()
         return [site(MIB, "[backward]")]
+
+    def run_backward(self):
+        _engine_run_backward(self.autograd())  # run_backward
+        return [site(MIB, "[backward]", place(Job.run_backward, "run_backward"), place(run, "run"))]
 
 
 def wait(word):

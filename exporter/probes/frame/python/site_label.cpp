@@ -34,6 +34,20 @@ bool is_generated(std::string_view path) {
     return path.starts_with('<') && path != "<stdin>" && path != "<string>";
 }
 
+std::string label_after(std::vector<std::string> names, std::span<const PythonSiteFrame> frames) {
+    for (const PythonSiteFrame &frame : frames) {
+        if (frame.name.empty() || names.size() >= max_frames) {
+            continue;
+        }
+        // A function that calls itself is shown once.
+        const bool is_new = names.empty() || names.back() != frame.name;
+        if (names.empty() || (frame.is_own && is_new)) {
+            names.push_back(frame.name);
+        }
+    }
+    return symbols::joined_site(std::move(names));
+}
+
 }  // namespace
 
 PythonSiteFrame python_site_frame(const PythonPlace &place) {
@@ -55,22 +69,18 @@ PythonSiteFrame python_site_frame(const PythonPlace &place) {
     if (is_generated(path) && !is_installed(path)) {
         return {.name = called("[generated]", false), .is_own = false};
     }
-    return {.name = place.frame().function, .is_own = !is_installed(path)};
+    return {.name = place.frame().function,
+            .is_own = !is_installed(path),
+            .runs_backward = contains(path, "/torch/autograd/")};
 }
 
 std::string python_site_label(std::span<const PythonSiteFrame> frames) {
-    std::vector<std::string> names;
-    for (const PythonSiteFrame &frame : frames) {
-        if (frame.name.empty() || names.size() >= max_frames) {
-            continue;
-        }
-        // A function that calls itself is shown once.
-        const bool is_new = names.empty() || names.back() != frame.name;
-        if (names.empty() || (frame.is_own && is_new)) {
-            names.push_back(frame.name);
-        }
-    }
-    return symbols::joined_site(std::move(names));
+    return label_after({}, frames);
+}
+
+std::string python_backward_label(std::span<const PythonSiteFrame> frames) {
+    const bool waits = !frames.empty() && frames.front().runs_backward;
+    return label_after({"[backward]"}, waits ? frames : frames.first(0));
 }
 
 }  // namespace gpusnoop::probes

@@ -148,8 +148,8 @@ void PythonSiteResolver::add_python(const SiteQuestion &question, std::vector<Na
         frames.push_back({.function = std::move(named[i].frame),
                           .is_called_by_c = question.python[i].call.is_called_by_c});
     }
-    reply.label = question.is_backward ? "[backward]" : python_site_label(sites);
-    if (!sites.empty() && !reply.label.empty()) {
+    reply.label = question.is_backward ? python_backward_label(sites) : python_site_label(sites);
+    if (!sites.empty() && !reply.label.empty() && !question.is_backward) {
         merge_python(reply.frames, frames);
     }
 }

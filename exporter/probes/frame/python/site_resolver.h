@@ -35,7 +35,8 @@ struct SiteQuestion {
     // Empty: only whether the process has an interpreter.
     std::optional<symbols::StackRequest> site;
     std::vector<PythonStackFrame> python{};  // of the same thread, innermost first
-    // A thread of PyTorch's that computes gradients, for no function of Python's.
+    // A thread of PyTorch's that computes gradients, in no function of Python's: those are the main
+    // thread's.
     bool is_backward = false;
 };
 

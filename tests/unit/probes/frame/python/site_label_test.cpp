@@ -17,12 +17,20 @@ struct NamedPlace {
     std::optional<std::uint32_t> line;
 };
 
-std::string python_label(const std::vector<NamedPlace> &places) {
+std::vector<PythonSiteFrame> site_frames(const std::vector<NamedPlace> &places) {
     std::vector<PythonSiteFrame> frames;
     for (const auto &[path, function, line] : places) {
         frames.push_back(python_site_frame({.path = path, .function = function, .line = line}));
     }
-    return python_site_label(frames);
+    return frames;
+}
+
+std::string python_label(const std::vector<NamedPlace> &places) {
+    return python_site_label(site_frames(places));
+}
+
+std::string backward_label(const std::vector<NamedPlace> &places) {
+    return python_backward_label(site_frames(places));
 }
 
 }  // namespace
@@ -58,6 +66,26 @@ TEST_CASE("a function of Python's that calls itself is shown once") {
                         {"a.py", "fall", 7},
                         {"a.py", "fall", 7},
                         {"a.py", "main", 12}}) == "a.py:fall:9 < a.py:fall:7 < a.py:main:12");
+}
+
+TEST_CASE("threads of autograd have the lines of the main thread that waits for them") {
+    const std::string autograd = "/opt/conda/lib/python3.11/site-packages/torch/autograd/";
+    CHECK(
+        backward_label({{autograd + "graph.py", "_engine_run_backward", 825},
+                        {autograd + "__init__.py", "backward", 347},
+                        {"/opt/conda/lib/python3.11/site-packages/torch/_tensor.py", "backward", 9},
+                        {"train.py", "Trainer.step", 40},
+                        {"train.py", "Trainer.step", 40},
+                        {"train.py", "main", 7},
+                        {"train.py", "<module>", 9}}) ==
+        "[backward] < train.py:Trainer.step:40 < train.py:main:7");
+    // Without a function of the program's, and while the main thread does something else.
+    CHECK(backward_label({{autograd + "graph.py", "_engine_run_backward", 825}}) == "[backward]");
+    CHECK(backward_label({{"train.py", "load", 12}, {autograd + "graph.py", "f", 1}}) ==
+          "[backward]");
+    CHECK(backward_label({{"", "", std::nullopt}, {autograd + "graph.py", "f", 1}}) ==
+          "[backward]");
+    CHECK(backward_label({}) == "[backward]");
 }
 
 TEST_CASE("files that notebooks and packages make have one name each") {
