@@ -113,14 +113,23 @@ InFlightGauges make_in_flight_gauges(series::FamilySet &set) {
         .oldest =
             set.gauge("oldest_call_seconds", "Age of the oldest of the calls in calls_in_flight.",
                       {{"library"}, {"function"}}, 1e9),
+        .site = set.gauge("oldest_call_site_info",
+                          "1 for the oldest call of a Python program, with the lines of Python "
+                          "that made it, named as the call sites of allocations. Known at the "
+                          "second scrape that sees the call five seconds old.",
+                          {{"library"}, {"function"}, {"site"}}),
     };
 }
 
-void add_in_flight(const InFlightGauges &gauges, const OpenCalls &open, std::uint64_t now_ns) {
-    const auto add = [&](const auto &of, std::uint64_t count, std::uint64_t oldest_ns) {
-        const series::LabelValues values = {
+void add_in_flight(const InFlightGauges &gauges, const OpenCalls &open, std::uint64_t now_ns,
+                   const SiteOfCall &site_of) {
+    const auto labels_of = [](const auto &of) {
+        return series::LabelValues{
             of.comm,    of.script,  of.container, of.slurm_job_id, std::to_string(of.pid),
             of.library, of.function};
+    };
+    const auto add = [&](const auto &of, std::uint64_t count, std::uint64_t oldest_ns) {
+        const series::LabelValues values = labels_of(of);
         gauges.calls.add(gauges.calls.slot(1, values), count);
         const series::Slot oldest = gauges.oldest.slot(1, values);
         gauges.oldest.set(
@@ -131,6 +140,18 @@ void add_in_flight(const InFlightGauges &gauges, const OpenCalls &open, std::uin
     }
     for (const MoreCalls &more : open.more) {
         add(more, more.count, more.oldest_ns);
+    }
+    std::map<series::LabelValues, const OpenCall *> oldest;
+    for (const OpenCall &call : open.calls) {
+        const auto first = oldest.try_emplace(labels_of(call), &call).first;
+        first->second = call.began_ns < first->second->began_ns ? &call : first->second;
+    }
+    for (auto &[labels, call] : oldest) {
+        if (const std::string site = site_of ? site_of(*call) : ""; !site.empty()) {
+            series::LabelValues values = labels;
+            values.push_back(site);
+            gauges.site.set(gauges.site.slot(1, values), 1);
+        }
     }
 }
 

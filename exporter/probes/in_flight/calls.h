@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "exporter/probes/frame/calls/open_calls.h"
@@ -32,10 +34,15 @@ void sort_by_age(std::vector<OpenCall> &calls);
 struct InFlightGauges {
     series::Family &calls;
     series::Family &oldest;
+    series::Family &site;
 };
 InFlightGauges make_in_flight_gauges(series::FamilySet &set);
 
+// Where in Python a call was made; empty: not known.
+using SiteOfCall = std::function<std::string(const OpenCall &)>;
+
 // Fills them. `now_ns` is the time of the calls' clock.
-void add_in_flight(const InFlightGauges &gauges, const OpenCalls &open, std::uint64_t now_ns);
+void add_in_flight(const InFlightGauges &gauges, const OpenCalls &open, std::uint64_t now_ns,
+                   const SiteOfCall &site_of = {});
 
 }  // namespace gpusnoop::probes

@@ -188,7 +188,9 @@ std::vector<series::FamilySnapshot> InFlightProbe::report() {
     const InFlightGauges gauges = make_in_flight_gauges(set);
     const OpenCalls open = read(false);
     const auto now_ns = static_cast<std::uint64_t>(now_on(CLOCK_MONOTONIC).count());
-    add_in_flight(gauges, open, now_ns);
+    add_in_flight(gauges, open, now_ns, [this](const OpenCall &call) {
+        return stacks_ == nullptr ? "" : stacks_->site_of(call);
+    });
     if (stacks_ != nullptr && stacks_->keep_only(open.calls, now_ns)) {
         stacks_->look_at(read_sorted(true), now_ns);
     }

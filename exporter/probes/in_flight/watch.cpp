@@ -27,6 +27,7 @@ std::map<std::uint32_t, BlockedThread> InFlightWatch::of(const OpenCalls &open) 
         const Key key(call.tid, call.began_ns);
         if (thread != threads.end() && (known_.size() < max_known || known_.contains(key))) {
             known_[key].stack = symbols::stack_line(thread->second.stack, max_stack_bytes);
+            known_[key].site = thread->second.site;
         }
     }
     return threads;
@@ -75,6 +76,12 @@ std::string InFlightWatch::stack_of(const OpenCall &call) const {
     const std::lock_guard lock(mutex_);
     const auto known = known_.find({call.tid, call.began_ns});
     return known == known_.end() ? "" : known->second.stack;
+}
+
+std::string InFlightWatch::site_of(const OpenCall &call) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = known_.find({call.tid, call.began_ns});
+    return known == known_.end() ? "" : known->second.site;
 }
 
 void InFlightWatch::run(const std::stop_token &stop) {

@@ -47,11 +47,14 @@ public:
 
     // In one line, as stack_line() has it. Empty: not known.
     [[nodiscard]] std::string stack_of(const OpenCall &call) const;
+    // As BlockedThread::site. Empty: not known.
+    [[nodiscard]] std::string site_of(const OpenCall &call) const;
 
 private:
     using Key = std::pair<std::uint32_t, std::uint64_t>;  // thread, start
     struct Known {
         std::string stack;
+        std::string site;
         bool was_missing = false;
     };
 

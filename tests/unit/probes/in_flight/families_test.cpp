@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <map>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -57,6 +58,24 @@ TEST_CASE("calls in flight are counted by process and function, with the age of 
                                   {labels_of_calls("cudaFree"), 7 * ns_per_second},
                                   {labels_of_calls("cudaFree", "43"), 6 * ns_per_second},
                                   {labels_of_calls("cudaMalloc"), 0}});
+}
+
+TEST_CASE("the oldest call of a Python program has the lines that made it") {
+    OpenCallGauges gauges;
+    const std::vector<OpenCall> calls = {call_in_flight("cudaFree", 7, 8 * ns_per_second),
+                                         call_in_flight("cudaFree", 8, 3 * ns_per_second),
+                                         call_in_flight("cudaMalloc", 9, 2 * ns_per_second)};
+    add_in_flight(gauges.families, {calls}, 10 * ns_per_second, [](const OpenCall &call) {
+        return call.tid == 9 ? "" : "train.py:step:" + std::to_string(call.tid);
+    });
+    series::LabelValues values = labels_of_calls("cudaFree");
+    values.emplace_back("train.py:step:8");
+    CHECK(gauges.values(2) == std::map<series::LabelValues, std::uint64_t>{{values, 1}});
+    // A younger call's lines are not the oldest's.
+    OpenCallGauges unknown;
+    add_in_flight(unknown.families, {calls}, 10 * ns_per_second,
+                  [](const OpenCall &call) { return call.tid == 7 ? "train.py:step:7" : ""; });
+    CHECK(unknown.values(2).empty());
 }
 
 TEST_CASE("calls that are not listed are counted, and can be the oldest") {

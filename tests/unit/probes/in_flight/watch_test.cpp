@@ -23,6 +23,7 @@ std::map<std::uint32_t, BlockedThread> stacks_of_threads(const OpenCalls &open) 
     for (const OpenCall &call : open.calls) {
         threads[call.tid].stack = {{call.function, call.library, 4},
                                    {"train.py:step:42", "train.py", 0}};
+        threads[call.tid].site = "train.py:step:" + std::to_string(call.tid);
     }
     return threads;
 }
@@ -43,6 +44,8 @@ TEST_CASE("a call that somebody has looked at has a stack when its thread has en
     CHECK(watch.of(open).size() == 2);
     CHECK(watch.stack_of(open.calls[0]) == "cudaMalloc < train.py:step:42");
     CHECK(watch.stack_of(open.calls[1]) == "cudaFree < train.py:step:42");
+    CHECK(watch.site_of(open.calls[0]) == "train.py:step:7");
+    CHECK(watch.site_of(call_in_flight("cudaMalloc", 7, 11)).empty());
     CHECK(watch.stack_of(call_in_flight("cudaMalloc", 7, 11)).empty());
     // Its end may be reported later than a page is made.
     CHECK_FALSE(watch.keep_only({open.calls[1]}, 30));
