@@ -16,7 +16,7 @@
 #include "exporter/ebpf/kernel_types.h"
 #include "exporter/probes/frame/libraries/start_discovery.h"
 #include "exporter/probes/frame/privileges.h"
-#include "exporter/probes/frame/processes/target_settings.h"
+#include "exporter/probes/frame/processes/target_table.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/profile/probe.h"
 #include "exporter/status/past.h"

@@ -10,7 +10,7 @@
 
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"
-#include "exporter/probes/frame/histogram_settings.h"
+#include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/registry.h"
 
 namespace gpusnoop::metrics {

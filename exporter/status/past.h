@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "exporter/probes/frame/process_sample.h"
+#include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::status {

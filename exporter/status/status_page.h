@@ -18,7 +18,6 @@
 #include "exporter/metrics/self.h"
 #include "exporter/probes/frame/pipeline.h"
 #include "exporter/probes/frame/probe.h"
-#include "exporter/probes/frame/process_sample.h"
 #include "exporter/status/past.h"
 #include "exporter/status/rates.h"
 

@@ -1,5 +1,5 @@
 // What several probes cost a process, from their tables in the kernel.
-#include "exporter/probes/frame/bpf/cost_tables.h"
+#include "exporter/probes/frame/bpf/overhead_limits.h"
 
 #include <bpf/bpf.h>
 

@@ -5,7 +5,7 @@
 
 #include "exporter/cli/doctor/finding.h"
 #include "exporter/config/config.h"
-#include "exporter/probes/frame/kernel_needs.h"
+#include "exporter/probes/frame/probe_kind.h"
 
 namespace gpusnoop::doctor {
 

@@ -25,7 +25,7 @@
 #include "exporter/probes/cuda/processes.h"
 #include "exporter/probes/frame/bpf/overhead.h"
 #include "exporter/probes/frame/calls/open_calls.h"
-#include "exporter/probes/frame/processes/job_owner.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/series/family_set.h"
 

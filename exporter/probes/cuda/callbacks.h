@@ -19,7 +19,7 @@
 #include "exporter/probes/frame/bpf/overhead.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"
-#include "exporter/probes/frame/reports/process_totals.h"
+#include "exporter/probes/frame/reports/report_facts.h"
 
 namespace gpusnoop::probes {
 

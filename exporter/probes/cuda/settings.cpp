@@ -3,9 +3,9 @@
 #include <cstdlib>
 
 #include "exporter/config/reader.h"
-#include "exporter/probes/frame/calls/in_flight_settings.h"
+#include "exporter/probes/frame/bpf/overhead_limits.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/max_overhead.h"
 #include "exporter/sinks/settings.h"
 
 namespace gpusnoop::probes {

@@ -8,8 +8,8 @@
 
 #include "exporter/probes/cuda/memory/held_memory.h"
 #include "exporter/probes/cuda/process.h"
-#include "exporter/probes/frame/processes/job_owner.h"
-#include "exporter/probes/frame/reports/process_totals.h"
+#include "exporter/probes/frame/processes/process_identity.h"
+#include "exporter/probes/frame/reports/report_facts.h"
 
 namespace gpusnoop::probes {
 

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "exporter/config/reader.h"
-
 namespace gpusnoop::probes {
 
 using namespace std::chrono_literals;

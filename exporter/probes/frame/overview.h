@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/probes/frame/allocations/amount.h"
+#include "exporter/probes/frame/allocations/call_sites.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/processes/process_names.h"
 #include "exporter/symbols/stacks/stack_namer.h"

@@ -6,7 +6,6 @@
 #include <functional>
 #include <future>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <string>

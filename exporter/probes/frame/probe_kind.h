@@ -3,9 +3,11 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -13,12 +15,9 @@
 #include "exporter/config/config.h"
 #include "exporter/ebpf/attach/attach_modes.h"
 #include "exporter/ebpf/features.h"
-#include "exporter/probes/frame/bpf/cost_tables.h"
 #include "exporter/probes/frame/bpf/overhead_limits.h"
 #include "exporter/probes/frame/budget.h"
-#include "exporter/probes/frame/calls/call_follower.h"
-#include "exporter/probes/frame/kernel_needs.h"
-#include "exporter/probes/frame/own_counts.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/frame/reports/report_facts.h"
@@ -26,6 +25,27 @@
 #include "exporter/processes/proc.h"
 #include "exporter/series/family_set.h"
 #include "exporter/sinks/sinks.h"
+
+namespace gpusnoop::probes {
+
+// What a probe needs of the kernel and of the node that not each of them has. `doctor` says what is
+// missing, and what that costs.
+// What can be asked of a machine.
+struct KernelView {
+    std::function<bool(const std::string &type, const std::string &member)> has_member;
+    std::function<bool(const std::string &tracepoint)> has_tracepoint;
+    std::function<bool(const std::string &path)> has_file;
+};
+
+// Texts without a period. Some are about the configuration.
+struct KernelNeed {
+    std::string_view thing;   // that is missing
+    std::string_view reason;  // such as the option that it is built without
+    std::string_view costs;   // what does not work then
+    bool (*is_met)(const KernelView &kernel, const config::Config &config);
+};
+
+}  // namespace gpusnoop::probes
 
 namespace gpusnoop::trace {
 struct Kind;

@@ -6,13 +6,11 @@
 #include <utility>
 
 #include "exporter/base/read_text.h"
-#include "exporter/probes/frame/bpf/sandbox_warnings.h"
+#include "exporter/probes/frame/bpf/overhead_limits.h"
 #include "exporter/probes/frame/budget.h"
-#include "exporter/probes/frame/calls/call_follower.h"
-#include "exporter/probes/frame/calls/in_flight_settings.h"
 #include "exporter/probes/frame/calls/open_call_reader.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/libraries/library_probe.h"
-#include "exporter/probes/frame/max_overhead.h"
 #include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/functions/attach/programs.h"
 #include "exporter/probes/functions/attacher.h"

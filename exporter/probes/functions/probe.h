@@ -2,7 +2,7 @@
 //
 // Selection. When discovery offers a library, the attacher (attacher.h) compares its symbols, and
 // those of its debug file (symbols/elf/debug_file.h), with the patterns of the groups
-// (select/candidates.h, group.h, patterns.h). For each function, select/selection.h decides how to
+// (select/candidates.h, group.h). For each function, select/selection.h decides how to
 // observe the end of a call (select/exit_strategy.h): by a return probe for a C function; by probes
 // on its exits for C++ functions and others that a return probe would break; otherwise not at all.
 // Exits are found by decoding the function from its first byte to its last (symbols/exits/). The
@@ -25,12 +25,12 @@
 // Counting. The consumer (consumer.h) drains the rings. count/aggregator.h finds the function by
 // its number, adds to its counters and its histogram, and decides whether the result is an error
 // (count/errors.h). count/nccl.h tracks the communicators of NCCL, by the arguments of its
-// functions (count/nccl_functions.h) and a hash that all nodes share (count/nccl_names.h). Each
+// functions and a hash that all nodes share (count/nccl_functions.h). Each
 // process also has counts per function (count/snapshot.h), which no budget folds: for
 // /api/v1/functions (report/functions_api.h), the report in the log (report/log_report.h) and
 // `top`. report/rates.h computes rates and quantiles. report/call.h is a single call:
 // report/call_details.h keeps the last slow ones, a resolver thread names their stacks
-// (report/slow_calls.h), and report/call_json.h makes lines for the sinks. Nothing depends on the
+// (report/slow_calls.h), which also makes lines for the sinks. Nothing depends on the
 // order of records. Functions with different buckets have a family each, which the page joins
 // (metrics/page.h).
 //

@@ -7,7 +7,7 @@
 
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/host_probe.h"
-#include "exporter/probes/frame/host_switch.h"
+#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/frame/trace/target_tracer.h"

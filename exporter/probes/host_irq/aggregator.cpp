@@ -8,7 +8,7 @@
 #include "exporter/base/read_file.h"
 #include "exporter/base/text/text.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
-#include "exporter/probes/frame/processes/growing_counts.h"
+#include "exporter/probes/frame/processes/process_counts.h"
 
 namespace gpusnoop::probes {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "exporter/probes/frame/host_probe.h"
-#include "exporter/probes/frame/host_switch.h"
+#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/host_irq/aggregator.h"
 #include "host_irq.skel.h"

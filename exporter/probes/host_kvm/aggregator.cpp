@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exporter/probes/frame/processes/followed_processes.h"
-#include "exporter/probes/frame/processes/growing_counts.h"
+#include "exporter/probes/frame/processes/process_counts.h"
 
 namespace gpusnoop::probes {
 

@@ -12,7 +12,6 @@
 #include "dying.skel.h"
 #include "exporter/base/log.h"
 #include "exporter/ebpf/maps/record.h"
-#include "exporter/probes/frame/python/code_lines.h"
 #include "exporter/probes/frame/python/code_names.h"
 
 namespace gpusnoop::probes {

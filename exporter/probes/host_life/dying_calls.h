@@ -18,8 +18,8 @@
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/python/interpreter.h"
-#include "exporter/probes/frame/python/site_label.h"
 #include "exporter/probes/frame/python/site_resolver.h"
+#include "exporter/probes/frame/python/stacks.h"
 
 struct dying_bpf;
 

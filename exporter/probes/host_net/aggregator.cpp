@@ -5,7 +5,7 @@
 #include "exporter/base/label.h"
 #include "exporter/base/text/text.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
-#include "exporter/probes/frame/processes/growing_counts.h"
+#include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/symbols/names/syscall_names.h"
 
 namespace gpusnoop::probes {

@@ -18,7 +18,6 @@
 #include "exporter/probes/frame/bpf/attach_state.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/host_switch.h"
 #include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/host_pressure/aggregator.h"
 #include "exporter/processes/proc.h"

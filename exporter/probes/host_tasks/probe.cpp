@@ -14,7 +14,6 @@
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/host_switch.h"
 #include "exporter/probes/host_tasks/aggregator.h"
 #include "host_tasks.skel.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "exporter/probes/frame/host_probe.h"
-#include "exporter/probes/frame/processes/growing_counts.h"
+#include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/host_time/calls.h"
 
 namespace gpusnoop::probes {

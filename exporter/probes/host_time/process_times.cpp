@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "exporter/base/seconds.h"
-#include "exporter/probes/frame/processes/growing_counts.h"
+#include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/host_time/calls.h"
 
 namespace gpusnoop::probes {

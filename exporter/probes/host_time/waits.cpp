@@ -5,7 +5,7 @@
 #include <span>
 
 #include "exporter/probes/frame/processes/followed_processes.h"
-#include "exporter/probes/frame/processes/growing_counts.h"
+#include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/host_time/calls.h"
 
 namespace gpusnoop::probes {

@@ -9,7 +9,6 @@
 
 #include "exporter/base/text/text.h"
 #include "exporter/base/text/utc_time.h"
-#include "exporter/probes/frame/api/frame_json.h"
 #include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/in_flight/calls.h"
 #include "exporter/processes/process_names.h"

@@ -10,8 +10,8 @@
 // OpenCallReader (probes/frame/calls/open_call_reader.h) runs the iterators on the pipeline thread,
 // when a page, a document or the status page is requested; the aggregators of the two probes name
 // the calls. This probe runs after them. It joins their calls (calls.h), and makes the gauges
-// (families.h) and the document (api.h). The worker that writes the document reads the stacks
-// (stacks.h): it follows frame pointers from the registers on (stack_walk.h), in memory that a
+// and the document (api.h). The worker that writes the document reads the stacks
+// (stacks.h): it follows frame pointers from the registers on, in memory that a
 // child process reads, and inserts the return addresses of the traced calls, which the kernel has
 // in its list of return probes. The resolver of slow calls finds the names, and Python's functions
 // come from its own frames (probes/frame/python/stacks.h). What was read is remembered for the log

@@ -9,7 +9,6 @@
 
 #include "exporter/base/text/text.h"
 #include "exporter/base/work_limit.h"
-#include "exporter/probes/frame/python/site_label.h"
 #include "exporter/probes/frame/python/stacks.h"
 
 namespace gpusnoop::probes {

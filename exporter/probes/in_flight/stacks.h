@@ -12,7 +12,7 @@
 
 #include "exporter/base/result.h"
 #include "exporter/probes/frame/calls/open_calls.h"
-#include "exporter/probes/frame/python/merge.h"
+#include "exporter/probes/frame/python/stacks.h"
 #include "exporter/symbols/stacks/mapped_files.h"
 #include "exporter/symbols/stacks/process_memory.h"
 #include "exporter/symbols/stacks/stack_resolver.h"

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "exporter/base/read_text.h"
-#include "exporter/probes/frame/python/merge.h"
 #include "exporter/system/machine.h"
 #include "exporter/trace/lines.h"
 

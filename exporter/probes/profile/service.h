@@ -3,13 +3,13 @@
 // `gpusnoop_exporter profile` (run.h) finds its processes as traces do
 // (probes/frame/trace/target_tracer.h), but its BPF program counts stacks in a table (tables.h)
 // instead of sending records. Each second, probe.h has new stacks named (stacks.h) while their
-// processes run; at the end it reads the table and makes the profile (assemble.h), which
-// folded.cpp, json.cpp, pprof.cpp and svg.cpp write. The kernel names its own functions: the probe
+// processes run; at the end it reads the table and makes the profile (assemble.h), which profile.h
+// writes in several formats. The kernel names its own functions: the probe
 // runs a BPF program by bpf_prog_test_run, which prints them, so no privilege to read the kernel's
 // addresses is needed. symbols/stacks/flame_graph.h draws stacks, and symbols/stacks/perf_map.h
 // names code that programs generate. Frames of Python are walked in the kernel too
 // (bpf/profile/python.bpf.h), where python/processes.h stores the places at which the interpreter
-// keeps them; python/merge.h puts them among the native frames.
+// keeps them; probes/frame/python/stacks.h puts them among the native frames.
 //
 // /api/v1/profile does the same in the running exporter, on its own thread and with its own
 // programs and tables, except for three of the probe `cuda`: its table of GPU processes with its
@@ -18,7 +18,7 @@
 // worker (http/pending.h). Meanwhile it watches the client's socket. The continuous profile has its
 // own thread too (recorder.h), because it looks up functions. Every 10 seconds, the program in the
 // kernel starts a new generation of the table, and the stacks of the last one move to the exporter
-// (slices.h).
+// (stacks.h).
 #pragma once
 
 #include <chrono>

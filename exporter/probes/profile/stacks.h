@@ -17,7 +17,7 @@
 #include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
 #include "exporter/probes/frame/processes/process_identity.h"
-#include "exporter/probes/frame/python/merge.h"
+#include "exporter/probes/frame/python/stacks.h"
 #include "exporter/trace/stack_names.h"
 
 namespace gpusnoop::probes {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "bpf/torch.h"
+#include "exporter/probes/frame/allocations/allocations_api.h"
 #include "exporter/probes/frame/allocations/call_sites.h"
-#include "exporter/probes/frame/allocations/process_allocations.h"
 #include "exporter/probes/frame/bpf/overhead.h"
 #include "exporter/probes/frame/counting_aggregator.h"
 #include "exporter/probes/frame/torch_refusals.h"

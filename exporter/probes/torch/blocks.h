@@ -8,7 +8,6 @@
 
 #include <tsl/robin_map.h>
 
-#include "exporter/probes/frame/allocations/amount.h"
 #include "exporter/probes/frame/allocations/call_sites.h"
 #include "exporter/probes/torch/devices.h"
 

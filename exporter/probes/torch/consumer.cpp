@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "exporter/probes/frame/calls/call_stacks.h"
+#include "exporter/probes/frame/allocations/call_sites.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

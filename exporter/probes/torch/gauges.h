@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "exporter/probes/frame/allocations/process_allocations.h"
+#include "exporter/probes/frame/allocations/allocations_api.h"
 #include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/series/family_set.h"
 

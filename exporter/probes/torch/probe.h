@@ -9,8 +9,8 @@
 // aggregator.h keeps the blocks of each process (blocks.h) and the allocator's last totals, from
 // which gauges.h makes the gauges of each page. There is no table in the kernel: the totals show
 // how much lost records have missed, and an address that is handed out again was freed. Call sites,
-// their names and the document are the same code as for `cuda`: call_sites.h, call_stacks.h,
-// process_allocations.h and allocations_api.h in probes/frame/.
+// their names and the document are the same code as for `cuda`: call_sites.h and
+// allocations_api.h in probes/frame/allocations/.
 #pragma once
 
 #include "exporter/probes/frame/probe_kind.h"

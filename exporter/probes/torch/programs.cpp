@@ -11,7 +11,7 @@
 #include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/ebpf/skeleton.h"
-#include "exporter/probes/frame/libraries/entry_points.h"
+#include "exporter/probes/frame/libraries/library_probe.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "torch.skel.h"
 

@@ -5,8 +5,8 @@
 // program is writing it to /dev/kmsg. On kernels where that tracepoint comes too late or does not
 // exist, the pipeline thread reads /dev/kmsg instead (system/kernel_log.h). Either way,
 // aggregator.h gets lines. report.h parses a line, whose text is as untrusted as the process name
-// in it; classes.h has NVIDIA's table; the process is looked up in /proc, because a report has only
-// its id; history.h keeps the last reports.
+// in it, and has NVIDIA's table; the process is looked up in /proc, because a report has only
+// its id. aggregator.h also keeps the last reports.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/probes/frame/histogram_settings.h"
+#include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/registry.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/exporter.h"

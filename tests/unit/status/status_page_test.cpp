@@ -5,7 +5,6 @@
 
 #include "exporter/http/route.h"
 #include "exporter/probes/frame/probe.h"
-#include "exporter/probes/frame/process_sample.h"
 #include "exporter/status/assets.h"
 
 using namespace gpusnoop;

@@ -19,7 +19,7 @@
 #include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/cuda/attach/program_settings.h"
 #include "exporter/probes/cuda/attach/shared_maps.h"
-#include "exporter/probes/frame/libraries/entry_points.h"
+#include "exporter/probes/frame/libraries/library_probe.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "exporter/probes/frame/max_overhead.h"
+#include "exporter/probes/frame/bpf/overhead_limits.h"
 
 namespace gpusnoop::probes {
 

@@ -13,7 +13,7 @@
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/log.h"
 #include "exporter/ebpf/maps/hash_map.h"
-#include "exporter/probes/frame/max_overhead.h"
+#include "exporter/probes/frame/bpf/overhead_limits.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -15,7 +15,7 @@
 #include "exporter/probes/cuda/governor/launch_probes.h"
 #include "exporter/probes/cuda/governor/loss_meter.h"
 #include "exporter/probes/cuda/governor/unseen_launches.h"
-#include "exporter/probes/frame/bpf/cost_tables.h"
+#include "exporter/probes/frame/bpf/overhead_limits.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "exporter/probes/frame/max_overhead.h"
+#include "exporter/probes/frame/bpf/overhead_limits.h"
 
 namespace gpusnoop::probes {
 

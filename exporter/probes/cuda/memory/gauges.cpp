@@ -10,8 +10,8 @@
 #include "exporter/probes/cuda/memory/held_memory.h"
 #include "exporter/probes/cuda/memory/memory_peaks.h"
 #include "exporter/probes/cuda/memory/state.h"
-#include "exporter/probes/frame/allocations/process_allocations.h"
-#include "exporter/probes/frame/processes/job_owner.h"
+#include "exporter/probes/frame/allocations/allocations_api.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
 

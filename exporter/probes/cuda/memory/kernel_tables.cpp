@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "exporter/base/log.h"
-#include "exporter/probes/frame/calls/call_stacks.h"
+#include "exporter/probes/frame/allocations/call_sites.h"
 #include "exporter/processes/proc.h"
 
 namespace gpusnoop::probes {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "bpf/cuda/cuda.h"
-#include "exporter/probes/frame/allocations/amount.h"
 #include "exporter/probes/frame/allocations/call_sites.h"
 
 namespace gpusnoop::probes {

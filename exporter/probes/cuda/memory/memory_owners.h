@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exporter/probes/cuda/memory/held_memory.h"
-#include "exporter/probes/frame/processes/job_owner.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
 

@@ -10,7 +10,7 @@
 #include "exporter/probes/cuda/memory/live_allocations.h"
 #include "exporter/probes/cuda/memory/memory_owners.h"
 #include "exporter/probes/cuda/process.h"
-#include "exporter/probes/frame/processes/job_owner.h"
+#include "exporter/probes/frame/processes/process_identity.h"
 
 namespace gpusnoop::probes {
 

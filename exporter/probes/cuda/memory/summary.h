@@ -8,9 +8,9 @@
 
 #include "exporter/discovery/gpus/gpus.h"
 #include "exporter/probes/cuda/process.h"
-#include "exporter/probes/frame/allocations/process_allocations.h"
+#include "exporter/probes/frame/allocations/allocations_api.h"
 #include "exporter/probes/frame/overview.h"
-#include "exporter/probes/frame/process_sample.h"
+#include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"
 
 namespace gpusnoop::probes {

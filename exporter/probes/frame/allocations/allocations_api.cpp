@@ -1,17 +1,23 @@
 #include "exporter/probes/frame/allocations/allocations_api.h"
 
-#include <algorithm>
-#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <utility>
 
-#include "exporter/probes/frame/api/frame_json.h"
 #include "exporter/probes/frame/api/list_page.h"
-#include "exporter/processes/process_names.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::probes {
+
+ProcessAllocations allocations_of(const ProcessIdentity &process) {
+    ProcessAllocations one;
+    one.pid = process.key.tgid;
+    one.names = process;
+    one.pod_uid = process.pod_uid;
+    one.exe = process.exe;
+    one.uid = process.uid;
+    one.slurm_step_id = process.slurm_step_id;
+    one.systemd_unit = process.systemd_unit;
+    return one;
+}
 
 namespace {
 

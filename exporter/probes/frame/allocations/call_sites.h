@@ -20,6 +20,14 @@
 
 namespace gpusnoop::probes {
 
+// An amount of memory, and the number of its allocations.
+struct Amount {
+    std::uint64_t bytes = 0;
+    std::uint64_t count = 0;
+
+    bool operator==(const Amount &) const = default;
+};
+
 // The place of an allocation: a stack in the kernel's table of stacks, or without a stack there,
 // the address that the allocating call returned to.
 struct Site {
@@ -90,5 +98,13 @@ private:
     std::unordered_map<std::uint64_t, std::pair<ProcessKey, Site>> tickets_;
     std::unordered_map<std::int32_t, std::uint32_t> stack_users_;  // processes
 };
+
+// A probe's table of call stacks in the kernel.
+// Both take the table's descriptor. `max_frames` is how many frames a stack has in the table.
+//
+// The addresses of a call site, innermost first.
+[[nodiscard]] std::vector<std::uint64_t> addresses_of(int stacks, std::size_t max_frames,
+                                                      const Site &site);
+void forget_stack(int stacks, std::int32_t stack);
 
 }  // namespace gpusnoop::probes

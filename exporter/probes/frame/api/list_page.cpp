@@ -6,7 +6,6 @@
 #include "exporter/base/glob.h"
 #include "exporter/base/text/text.h"
 #include "exporter/config/units.h"
-#include "exporter/probes/frame/api/frame_json.h"
 
 namespace gpusnoop::probes {
 
@@ -183,6 +182,28 @@ ApiResponse end_page(std::string text, std::size_t left_out, bool is_truncated) 
     text += R"(,"truncated":)";
     text += left_out > 0 || is_truncated ? "true}\n" : "false}\n";
     return {"application/json", std::move(text)};
+}
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json known(const std::string &text) {
+    return text.empty() ? Json() : Json(text);
+}
+
+}  // namespace
+
+Json frame_json(const symbols::Frame &frame) {
+    // Without a function or a file, the offset would be an address of the process.
+    const bool has_offset = !frame.function.empty() || !frame.module.empty();
+    return {{"function", known(frame.function)},
+            {"module", known(frame.module)},
+            {"offset", has_offset ? Json(frame.offset) : Json()}};
+}
+
+std::string to_text(const Json &json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace gpusnoop::probes

@@ -17,6 +17,7 @@
 #include "exporter/base/result.h"
 #include "exporter/probes/frame/api/api_page.h"
 #include "exporter/processes/process_names.h"
+#include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::probes {
 
@@ -128,5 +129,12 @@ template <typename State, typename Write>
                 return write(*state, *query);
             }};
 }
+
+// JSON as all pages of the API have it.
+// {"function":"main","module":"python3.11","offset":120}, with null for unknown values.
+[[nodiscard]] nlohmann::ordered_json frame_json(const symbols::Frame &frame);
+
+// In one line. Bytes that are not UTF-8 become U+FFFD.
+[[nodiscard]] std::string to_text(const nlohmann::ordered_json &json);
 
 }  // namespace gpusnoop::probes

@@ -8,8 +8,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
+
+#include "exporter/base/fd.h"
+#include "exporter/base/result.h"
 
 namespace gpusnoop::probes {
 
@@ -50,5 +55,39 @@ private:
     std::size_t tidy_at_ = most_forgotten;
 };
 using OverheadLimitsPtr = std::shared_ptr<OverheadLimits>;
+
+// What the probes may cost a process: `cuda: {max_overhead: 3%}`.
+// The block `cuda:` has it. All probes that can observe a process less keep it.
+struct MaxOverhead {
+    std::uint32_t percent = 3;  // of one CPU; 0: no limit
+    bool operator==(const MaxOverhead &) const = default;
+
+    // The counted cost is a lower bound: PyTorch on a GPU lost twice of it and more
+    // (docs/performance.md).
+    static constexpr std::int64_t true_cost = 2;
+};
+
+// What probes on functions that hold no limit by themselves cost a process, for the one that does.
+// For any thread.
+class CostTables {
+public:
+    // The table of processes of a probe's programs, whose values begin with a process_entry. Keeps
+    // a descriptor of its own.
+    Result<> add(int table);
+
+    // What they have cost the process of this id. It falls when another process gets the id.
+    [[nodiscard]] std::chrono::nanoseconds cost_of(std::uint32_t tgid) const;
+
+private:
+    struct Table {
+        Fd map;
+        std::size_t value_bytes;
+    };
+
+    mutable std::mutex mutex_;
+    std::vector<Table> tables_;
+};
+
+using CostTablesPtr = std::shared_ptr<CostTables>;
 
 }  // namespace gpusnoop::probes

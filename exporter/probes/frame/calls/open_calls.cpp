@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "exporter/base/text/text.h"
+#include "exporter/config/reader.h"
 
 namespace gpusnoop::probes {
 
@@ -57,6 +58,16 @@ void OpenCallList::add(const open_call_record &record) {
         more.count++;
         more.oldest_ns = std::min<std::uint64_t>(more.oldest_ns, record.call.started_ns);
     }
+}
+
+using namespace std::chrono_literals;
+
+void read_in_flight(config::Section in_flight, config::Config &config) {
+    InFlightConfig value;
+    in_flight.boolean("enabled", value.enabled);
+    in_flight.duration("min_age", value.min_age, 1ms, 24h);
+    in_flight.finish();
+    config.set(value);
 }
 
 }  // namespace gpusnoop::probes

@@ -6,13 +6,17 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bpf/lib/open_call.h"
+#include "exporter/base/result.h"
+#include "exporter/config/config.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/processes/process_names.h"
 
@@ -115,5 +119,36 @@ private:
     std::map<std::uint32_t, std::size_t> listed_;         // by process id
     std::map<Kind, std::optional<std::size_t>> counted_;  // in `more`; nothing: not shown
 };
+
+// What a probe that follows calls to their ends gives the probe of calls in flight.
+// For the aggregating thread.
+class CallFollower {
+public:
+    virtual ~CallFollower() = default;
+
+    // The calls that are in flight now. Fails while the probe is down, and where the kernel cannot
+    // list them.
+    [[nodiscard]] virtual Result<OpenCalls> open_calls(const OpenCallQuery &query) = 0;
+    // The calls that threads were inside of when they ended, since the last time.
+    [[nodiscard]] virtual std::vector<UnreturnedCall> take_unreturned() = 0;
+};
+
+// With the names of their probes, which live as long as the one that reads them.
+using CallFollowers = std::vector<std::pair<std::string_view, CallFollower *>>;
+using CallFollowersPtr = std::shared_ptr<CallFollowers>;
+
+// The block `in_flight:` of the configuration. The probes that follow calls read it, too.
+struct InFlightConfig {
+    bool enabled = true;
+    std::chrono::milliseconds min_age = std::chrono::seconds(1);  // of the calls that are shown
+    bool operator==(const InFlightConfig &) const = default;
+
+    // Calls in flight for so long when their thread ends are reported; 0: none.
+    [[nodiscard]] std::chrono::milliseconds unreturned_after() const {
+        return enabled ? min_age : std::chrono::milliseconds(0);
+    }
+};
+
+void read_in_flight(config::Section in_flight, config::Config &config);
 
 }  // namespace gpusnoop::probes

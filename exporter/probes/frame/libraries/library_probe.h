@@ -3,17 +3,24 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
+#include "exporter/ebpf/attach/uprobe.h"
 #include "exporter/ebpf/calibration.h"
 #include "exporter/probes/frame/libraries/attached_libraries.h"
 #include "exporter/probes/frame/probe.h"
+#include "exporter/probes/frame/processes/process_identity.h"
+#include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {
 
@@ -89,6 +96,32 @@ private:
     // As of the last drain(), for any thread.
     std::atomic<std::uint64_t> undecodable_ = 0;
     std::atomic<std::uint64_t> forgotten_ = 0;
+};
+
+// Puts the probes on the entries of functions where they cost the least.
+// Moves each of `points`, which are at the first instructions of `functions`, to the instruction
+// that symbols::find_entry_probes() chooses, and notes which ones are expensive there. `fd` is the
+// file that `elf` was opened with.
+void use_cheapest_entries(const symbols::ElfFile &elf, int fd,
+                          std::span<const symbols::FoundFunction> functions,
+                          std::vector<ebpf::AttachPoint> &points);
+
+// Warns of programs in a sandbox that handles their system calls instead of the kernel: since Linux
+// 6.11, the return probe of x86_64 is a system call, which such a sandbox does not know.
+// Used by the aggregating thread.
+class SandboxWarnings {
+public:
+    // The number of program names that are remembered. Further ones are not logged.
+    static constexpr std::size_t max_names = 100;
+
+    explicit SandboxWarnings(std::string probe) : probe_(std::move(probe)) {}
+
+    // Call this at a process's first traced call. The log has one line for each program name.
+    void look(const ProcessIdentity &process);
+
+private:
+    std::string probe_;
+    std::set<std::string> said_;  // logged names
 };
 
 }  // namespace gpusnoop::probes

@@ -1,6 +1,8 @@
 // The processes behind a probe's records, and the series that they own.
 #pragma once
 
+#include <tsl/robin_map.h>
+
 #include <chrono>
 #include <compare>
 #include <cstddef>
@@ -14,17 +16,41 @@
 #include <utility>
 #include <vector>
 
-#include <tsl/robin_map.h>
-
 #include "bpf/lib/processes/process.h"
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/bpf/overhead_limits.h"
-#include "exporter/probes/frame/processes/process_groups.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/processes/user_names.h"
+#include "exporter/series/family.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
+
+// Processes with the same labels share their series, which stay until the last of them has been
+// gone for a while.
+class ProcessGroups {
+public:
+    // Adds a process with these labels of all families. Returns the owner of its series.
+    series::Owner join(const series::LabelValues &labels);
+
+    // Removes a process that had joined.
+    void leave(const series::LabelValues &labels, std::chrono::nanoseconds at);
+
+    // Forgets the groups that had no process for `retention`, and returns them: the caller removes
+    // their series.
+    std::vector<series::Owner> expire(std::chrono::nanoseconds now,
+                                      std::chrono::nanoseconds retention);
+
+private:
+    struct Group {
+        series::Owner owner;
+        int processes = 0;
+        std::chrono::nanoseconds idle_since{};
+    };
+
+    std::map<series::LabelValues, Group> groups_;
+    series::Owner next_owner_ = 1;
+};
 
 // The settings for the series of a probe.
 struct SeriesSettings {

@@ -11,7 +11,6 @@
 
 #include "exporter/base/result.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"
-#include "exporter/probes/frame/processes/target_settings.h"
 #include "exporter/probes/frame/processes/target_table.h"
 
 struct bpf_map;

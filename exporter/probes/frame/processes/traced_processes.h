@@ -16,7 +16,7 @@
 #include "exporter/probes/frame/processes/cuda_shared.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/processes/target_processes.h"
-#include "exporter/probes/frame/processes/target_settings.h"
+#include "exporter/probes/frame/processes/target_table.h"
 
 namespace gpusnoop::probes {
 

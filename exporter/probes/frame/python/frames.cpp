@@ -4,10 +4,8 @@
 #include <array>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "bpf/lib/python/layout.h"
-#include "exporter/probes/frame/python/number_at.h"
 
 namespace gpusnoop::probes {
 

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "exporter/probes/frame/python/interpreter.h"
@@ -41,5 +43,16 @@ struct PythonCall {
                                                    std::uint32_t tgid, std::uint32_t id,
                                                    const std::vector<PythonState> &states,
                                                    const symbols::ReadMemory &read);
+
+// Numbers in bytes that were read of a process.
+// 0 where the bytes end before it.
+template <typename Number>
+[[nodiscard]] Number number_at(std::string_view bytes, std::size_t offset) {
+    Number number{};
+    if (offset + sizeof(number) <= bytes.size()) {
+        std::memcpy(&number, bytes.data() + offset, sizeof(number));
+    }
+    return number;
+}
 
 }  // namespace gpusnoop::probes

@@ -5,18 +5,63 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
+#include "exporter/probes/frame/python/code_names.h"
 #include "exporter/probes/frame/python/frames.h"
 #include "exporter/probes/frame/python/interpreter.h"
-#include "exporter/probes/frame/python/merge.h"
+#include "exporter/symbols/stacks/code_place.h"
 #include "exporter/symbols/stacks/mapped_files.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::probes {
+
+// The name of a call site in Python.
+// A function of Python's on the stack of an allocation.
+struct PythonSiteFrame {
+    // "train.py:Trainer.step:42"; empty: not known. Files that a program makes have one name, not
+    // one for each of them: "[notebook]:train:3", "[torchinductor]:call".
+    std::string name;
+    // Not of the standard library, an installed package, or a file that such a package has made.
+    bool is_own = false;
+    // It waits for PyTorch's threads of autograd, if it is the innermost.
+    bool runs_backward = false;
+};
+
+[[nodiscard]] PythonSiteFrame python_site_frame(const PythonPlace &place);
+
+// The innermost function, then the two innermost of the program's own:
+// "allocator.py:empty:88 < model.py:forward:212 < train.py:main:40". Empty: none is known. As
+// symbols::site_label().
+[[nodiscard]] std::string python_site_label(std::span<const PythonSiteFrame> frames);
+
+// Of a thread of autograd, which is in no function of Python's: "[backward] < train.py:step:40", by
+// the frames of the main thread; "[backward]" if that one does not wait for it.
+[[nodiscard]] std::string python_backward_label(std::span<const PythonSiteFrame> frames);
+
+// Puts Python's functions among the native ones of a thread's stack.
+struct PythonFrame {
+    symbols::Frame function;
+    bool is_called_by_c = false;  // the interpreter's loop runs for it and for those inside of it
+    PythonSiteFrame site = {};    // its name in a call site; empty: not known, or not asked for
+};
+
+// Whether it is one of Python's, as python_function() and python_place() name them.
+[[nodiscard]] bool is_python(const symbols::Frame &frame);
+
+// All are innermost first; `places` are of the native frames, as in ProfiledStack. Each run of the
+// interpreter's loop is replaced by the functions that it runs. Where the native stack lacks some
+// of the runs, as it is without frame pointers, what is inside of the loop stays inside, and what
+// begins a program or a thread stays outside.
+void merge_python(std::vector<symbols::Frame> &native, std::vector<symbols::CodePlace> &places,
+                  const std::vector<PythonFrame> &python);
+// The same, without places.
+void merge_python(std::vector<symbols::Frame> &native, const std::vector<PythonFrame> &python);
 
 // For one look at threads that stand still, as what it has read of a process is not read again. A
 // process that costs too much time has no names beyond that, and a user's processes together have

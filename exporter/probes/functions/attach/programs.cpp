@@ -14,7 +14,6 @@
 #include "exporter/base/text/text.h"
 #include "exporter/ebpf/attach/attach_modes.h"
 #include "exporter/ebpf/attach/link.h"
-#include "exporter/ebpf/object.h"
 #include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/functions/limit/dear_functions.h"
 #include "exporter/system/machine.h"

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "exporter/base/glob.h"
-#include "exporter/probes/frame/max_overhead.h"
+#include "exporter/probes/frame/bpf/overhead_limits.h"
 
 namespace gpusnoop::probes {
 

@@ -22,7 +22,6 @@
 #include "exporter/base/rate_limit.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/processes/process_identity.h"
-#include "exporter/probes/frame/reports/process_totals.h"
 #include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/host_life/reports/owners.h"
 #include "exporter/probes/host_life/reports/report.h"

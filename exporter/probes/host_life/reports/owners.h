@@ -17,9 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/probes/frame/processes/job_owner.h"
 #include "exporter/probes/frame/processes/process_identity.h"
-#include "exporter/probes/frame/reports/process_totals.h"
+#include "exporter/probes/frame/reports/report_facts.h"
 #include "exporter/probes/host_life/reports/report.h"
 
 namespace gpusnoop::probes {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "exporter/probes/frame/processes/growing_counts.h"
+#include "exporter/probes/frame/processes/process_counts.h"
 
 namespace gpusnoop::probes {
 

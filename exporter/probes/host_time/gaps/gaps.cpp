@@ -1,6 +1,6 @@
 #include "exporter/probes/host_time/gaps/gaps.h"
 
-#include "exporter/probes/frame/processes/growing_counts.h"
+#include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/host_time/calls.h"
 
 namespace gpusnoop::probes {

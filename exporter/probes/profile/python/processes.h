@@ -14,7 +14,6 @@
 #include "exporter/base/work_limit.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/python/interpreter.h"
-#include "exporter/probes/frame/python/merge.h"
 #include "exporter/probes/frame/python/stacks.h"
 #include "exporter/symbols/stacks/mapped_files.h"
 

@@ -3,7 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "exporter/probes/cuda/settings.h"
-#include "exporter/probes/frame/calls/in_flight_settings.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/registry.h"
 
 using namespace gpusnoop;

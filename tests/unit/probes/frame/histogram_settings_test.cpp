@@ -1,4 +1,4 @@
-#include "exporter/probes/frame/histogram_settings.h"
+#include "exporter/probes/frame/budget.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -8,7 +8,6 @@
 
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
-#include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/series/family_set.h"
 

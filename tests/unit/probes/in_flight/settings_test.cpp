@@ -1,5 +1,5 @@
 // The block `in_flight:` of the configuration.
-#include "exporter/probes/frame/calls/in_flight_settings.h"
+#include "exporter/probes/frame/calls/open_calls.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

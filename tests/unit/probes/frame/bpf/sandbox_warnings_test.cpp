@@ -1,5 +1,5 @@
 // Programs whose system calls are handled by something other than the kernel.
-#include "exporter/probes/frame/bpf/sandbox_warnings.h"
+#include "exporter/probes/frame/libraries/library_probe.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/probes/frame/processes/process_groups.h"
 #include "tests/unit/probes/functions/fixture.h"
 
 using namespace gpusnoop;

@@ -1,5 +1,5 @@
 // The block `targets:` of the configuration.
-#include "exporter/probes/frame/processes/target_settings.h"
+#include "exporter/probes/frame/processes/target_table.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

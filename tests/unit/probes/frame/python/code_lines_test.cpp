@@ -1,5 +1,5 @@
 // Lines of Python's source, by the tables of code objects.
-#include "exporter/probes/frame/python/code_lines.h"
+#include "exporter/probes/frame/python/code_names.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -6,7 +6,7 @@
 
 #include "exporter/probes/frame/python/code_names.h"
 #include "exporter/probes/frame/python/interpreter.h"
-#include "exporter/probes/frame/python/merge.h"
+#include "exporter/probes/frame/python/stacks.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

@@ -1,5 +1,5 @@
 // The names of call sites in Python.
-#include "exporter/probes/frame/python/site_label.h"
+#include "exporter/probes/frame/python/stacks.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
