@@ -6,8 +6,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <regex>
 
+#include "tests/e2e/alertmanager.h"
 #include "tests/e2e/prometheus.h"
 #include "tests/e2e/webhook.h"
 #include "tests/harness/calls_truth.h"
@@ -19,57 +19,6 @@ using namespace harness;
 namespace {
 
 const std::string source_dir = GPUSNOOP_SOURCE_DIR;
-
-// 30 minutes are 10 seconds, 5 minutes hardly two.
-constexpr const char *faster = "180";
-// Slow calls are an alert where they are new to a program, and go on.
-constexpr const char *without_history = "slow_history=1s";
-constexpr const char *at_once = "slow_for=1s";
-
-void render_rules(const std::filesystem::path &directory) {
-    const Finished rendered =
-        run({"python3", source_dir + "/dashboards/rules/render.py", "--faster", faster, "--set",
-             without_history, "--set", at_once, "--output-dir", directory.string()});
-    INFO(rendered.output);
-    REQUIRE(rendered.code == 0);
-}
-
-// The example, with its receivers here and hardly any waiting.
-std::string alertmanager_config(std::uint16_t webhook_port) {
-    const std::string example = read_file(source_dir + "/docker/alertmanager/alertmanager.yml");
-    std::string config = std::regex_replace(example, std::regex("(group_wait): \\w+"), "$1: 100ms");
-    config = std::regex_replace(config, std::regex("(group_interval): \\w+"), "$1: 500ms");
-    config = std::regex_replace(config, std::regex("127\\.0\\.0\\.1:5001"),
-                                "127.0.0.1:" + std::to_string(webhook_port));
-    REQUIRE(config.find(std::to_string(webhook_port)) != std::string::npos);
-    return config;
-}
-
-class Alertmanager {
-public:
-    explicit Alertmanager(std::uint16_t webhook_port) : port_(e2e::free_port()) {
-        write_file(directory_ / "alertmanager.yml", alertmanager_config(webhook_port));
-        // Debian's reads its templates from /usr/share, which is that of the unpacked package for
-        // it.
-        const std::string share = e2e::tool("../share");
-        process_ = std::make_unique<Process>(std::vector<std::string>{
-            "unshare", "--mount", "sh", "-c",
-            R"(mount --bind "$1" /usr/share && shift && exec "$@")", "sh", share,
-            e2e::tool("prometheus-alertmanager"),
-            "--config.file=" + (directory_ / "alertmanager.yml").string(),
-            "--storage.path=" + (directory_ / "data").string(), "--cluster.listen-address=",
-            "--web.listen-address=127.0.0.1:" + std::to_string(port_)});
-        eventually("Alertmanager to be ready: " + process_->output(),
-                   [&] { return http(port_, "/-/ready").status == 200; });
-    }
-
-    [[nodiscard]] std::uint16_t port() const { return port_; }
-
-private:
-    TemporaryDirectory directory_;
-    std::uint16_t port_;
-    std::unique_ptr<Process> process_;
-};
 
 const Process::Environment no_memory_limit = {{"STANDIN_MEMORY_LIMIT", "1000000000000"}};
 
@@ -124,7 +73,7 @@ TEST_CASE(
     require_bpf();
     e2e::require_prometheus();
     const TemporaryDirectory rules;
-    render_rules(rules.path());
+    e2e::render_rules(rules.path());
     Exporter exporter(config());
     const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"});
     const Process calls_holder(
@@ -139,7 +88,7 @@ TEST_CASE(
             [&] { return !webhook.notified(status, labels).empty(); }, 2 * patience);
         return webhook.notified(status, labels).front();
     };
-    const Alertmanager alertmanager(webhook.port());
+    const e2e::Alertmanager alertmanager(webhook.port());
     const e2e::Prometheus prometheus(
         exporter.port(), {"500ms", (rules / "gpusnoop_*.yaml").string(), alertmanager.port()});
     prometheus.wait_for_scrapes(2);

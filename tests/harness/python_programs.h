@@ -2,13 +2,18 @@
 // and tests/fakes/leaks/leaks.py.
 #pragma once
 
+#include <signal.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/harness/exporter.h"
+#include "tests/harness/page.h"
+#include "tests/harness/process.h"
 #include "tests/harness/pythons.h"
 
 namespace harness {
@@ -51,5 +56,74 @@ inline std::string site_in(const std::string &output) {
     }
     return site;
 }
+
+using SiteSizes = std::map<std::string, double>;  // bytes by label
+
+inline SiteSizes sizes_on(const Page &page, pid_t pid) {
+    SiteSizes sizes;
+    for (const Sample &sample : page.samples("gpusnoop_cuda_memory_site_outstanding_bytes",
+                                             {{"pid", std::to_string(pid)}})) {
+        sizes[sample.labels.at("site")] += sample.value;
+    }
+    return sizes;
+}
+
+// For an exporter. An interpreter that is started through another program, as one of these is, is
+// found at a rescan.
+inline const std::string finds_python = "log: {level: debug}\ndiscovery: {rescan_interval: 1s}\n";
+
+// A running tests/fakes/leaks/leaks.py.
+class LeakingProgram {
+public:
+    // `more`: arguments of that program.
+    LeakingProgram(const std::string &interpreter, const std::string &way,
+                   const Process::Environment &environment = {},
+                   const std::vector<std::string> &more = {})
+        : process_(command_of(interpreter, way, more), environment) {
+        process_.wait_for_output("loaded");
+    }
+    // The exporter has seen its first call, and its next ones have Python's functions.
+    void call(const Exporter &exporter) const {
+        exporter.wait_until_attached_to(standin(cudart_of_python));
+        go_on("called\n");
+        exporter.wait_for_log(
+            "msg=\"the call sites of a process have Python functions from now on\" pid=" +
+            std::to_string(pid()));
+    }
+    void go_on(const std::string &until) const {
+        process_.signal(SIGUSR1);
+        process_.wait_for_output(until);
+    }
+    void allocate() const { go_on("allocated\n"); }
+    // What it has said.
+    [[nodiscard]] SiteSizes sites() const {
+        SiteSizes sizes;
+        std::istringstream lines(process_.output());
+        for (std::string line; std::getline(lines, line);) {
+            std::istringstream words(line);
+            std::string word;
+            double size = 0;
+            if (words >> word >> size && word == "site") {
+                sizes[line.substr(line.find(' ', 5) + 1)] += size;
+            }
+        }
+        REQUIRE_FALSE(sizes.empty());
+        return sizes;
+    }
+    [[nodiscard]] pid_t pid() const { return process_.pid(); }
+
+    [[nodiscard]] const Process &process() const { return process_; }
+
+private:
+    static std::vector<std::string> command_of(const std::string &interpreter,
+                                               const std::string &way,
+                                               const std::vector<std::string> &more) {
+        auto command = python_program(interpreter, "leaks/leaks.py", way);
+        command.insert(command.end(), more.begin(), more.end());
+        return command;
+    }
+
+    Process process_;
+};
 
 }  // namespace harness

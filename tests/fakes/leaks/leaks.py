@@ -1,10 +1,11 @@
 """Allocates GPU memory at known lines: for tests of call sites in Python.
 
-leaks.py WAY LIBCUDART
+leaks.py WAY LIBCUDART [forever]
 
 WAY is a method of Job. Loads the library and prints "loaded". At SIGUSR1 makes its first CUDA call and prints "called".
 At the next one allocates, prints "site BYTES LABEL" for each call site that must be shown, and "allocated". At the
-next one does that once more, at the next one ends.
+next one does that once more, at the next one ends. With "forever", its thread is called WAY, and it goes on
+allocating without saying so.
 """
 
 import asyncio
@@ -12,12 +13,14 @@ import contextlib
 import ctypes
 import functools
 import gc
+import itertools
 import mmap
 import os
 import signal
 import struct
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "site-packages"))
 from allocator import PLACE, empty  # noqa: E402
@@ -29,6 +32,7 @@ with open(__file__, encoding="utf-8") as source:
 
 MIB = 1 << 20
 NOWHERE = 0xDEAD000
+SET_NAME = 15  # of prctl()
 
 # Of _PyInterpreterFrame, whose address a frame object has behind its head and f_back.
 PREVIOUS, CODE = (48, 32) if sys.version_info < (3, 12) else (8, 0)
@@ -49,6 +53,10 @@ def changed(address, value):
     finally:
         word.value = before
         gc.enable()
+
+
+def set_name(name):
+    ctypes.CDLL(None).prctl(SET_NAME, name.encode())
 
 
 def place(function, marker):
@@ -106,6 +114,19 @@ class Job:
         with contextlib.suppress(MemoryError):
             empty(self.malloc, 1 << 40)  # refused
         return [site(0, PLACE, place(Job.refused, "refused"), place(run, "run"))]
+
+    def crowded(self):
+        """Another job has the memory."""
+        self.kept.append(empty(self.malloc, 50 * MIB))  # own
+        with contextlib.suppress(MemoryError):
+            empty(self.malloc, 200 * MIB)  # crowded
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.cudart.cudaMemGetInfo(ctypes.byref(free), ctypes.byref(total))
+        return [site(0, PLACE, place(Job.crowded, "crowded"), place(run, "run"))]
+
+    def hog(self):
+        self.kept.append(empty(self.malloc, 300 * MIB))  # hog
+        return [site(300 * MIB, PLACE, place(Job.hog, "hog"), place(run, "run"))]
 
     def generated(self):
         """Files that packages and notebooks make have one name."""
@@ -178,13 +199,12 @@ class Job:
             code.write(opcode + struct.pack("<Q", value))
         code.write(b"\x48\x83\xec\x08\xff\xd0\x48\x83\xc4\x08\xc3")
         start = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(code)))
-        set_name = 15
         thread = ctypes.c_ulong()
         self.kept.append((pointer, code, start, thread))
         return [
-            functools.partial(libc.prctl, set_name, b"pt_autograd_0"),
+            functools.partial(libc.prctl, SET_NAME, b"pt_autograd_0"),
             functools.partial(libc.pthread_create, ctypes.byref(thread), None, start, None),
-            functools.partial(libc.prctl, set_name, b"python"),
+            functools.partial(libc.prctl, SET_NAME, b"python"),
             functools.partial(libc.pthread_join, thread, None),
         ]
 
@@ -204,17 +224,23 @@ def wait(word):
     signal.sigwait([signal.SIGUSR1])
 
 
-def run(way, library):
+def run(way, library, forever):
     cudart = ctypes.CDLL(library)
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
     job = Job(cudart)
+    if forever:
+        set_name(way)
     wait("loaded")
     cudart.cudaFree(None)
     wait("called")
-    for time in ("allocated", "allocated again"):
+    for word in itertools.chain(("allocated", "allocated again"), itertools.repeat("") if forever else ()):
         for size, label in getattr(job, way)():  # run
-            print("site", size, label)
-        wait(time)
+            if word:
+                print("site", size, label)
+        if word:
+            wait(word)
+        else:
+            time.sleep(0.05)
 
 
-run(sys.argv[1], sys.argv[2])  # module
+run(sys.argv[1], sys.argv[2], len(sys.argv) > 3)  # module

@@ -23,54 +23,8 @@
 using namespace harness;
 using Catch::Matchers::ContainsSubstring;
 using SitesJson = nlohmann::json;
-using SiteSizes = std::map<std::string, double>;  // bytes by label
 
 namespace {
-
-// An interpreter that is started through another program, as one of these is, is found at a rescan.
-const std::string python_sites_config = "log: {level: debug}\ndiscovery: {rescan_interval: 1s}\n";
-
-// A running tests/fakes/leaks/leaks.py.
-class LeakingProgram {
-public:
-    LeakingProgram(const std::string &interpreter, const std::string &way,
-                   const Process::Environment &environment = {})
-        : process_(python_program(interpreter, "leaks/leaks.py", way), environment) {
-        process_.wait_for_output("loaded");
-    }
-    // The exporter has seen its first call, and its next ones have Python's functions.
-    void call(const Exporter &exporter) const {
-        exporter.wait_until_attached_to(standin(cudart_of_python));
-        go_on("called\n");
-        exporter.wait_for_log(
-            "msg=\"the call sites of a process have Python functions from now on\" pid=" +
-            std::to_string(pid()));
-    }
-    void go_on(const std::string &until) const {
-        process_.signal(SIGUSR1);
-        process_.wait_for_output(until);
-    }
-    void allocate() const { go_on("allocated\n"); }
-    // What it has said.
-    [[nodiscard]] SiteSizes sites() const {
-        SiteSizes sizes;
-        std::istringstream lines(process_.output());
-        for (std::string line; std::getline(lines, line);) {
-            std::istringstream words(line);
-            std::string word;
-            double size = 0;
-            if (words >> word >> size && word == "site") {
-                sizes[line.substr(line.find(' ', 5) + 1)] += size;
-            }
-        }
-        REQUIRE_FALSE(sizes.empty());
-        return sizes;
-    }
-    [[nodiscard]] pid_t pid() const { return process_.pid(); }
-
-private:
-    Process process_;
-};
 
 SitesJson python_sites_json(const Exporter &exporter, pid_t pid) {
     const HttpAnswer answer =
@@ -85,15 +39,6 @@ SiteSizes sizes_in(const SitesJson &sites) {
     SiteSizes sizes;
     for (const SitesJson &site : sites) {
         sizes[site.at("site")] += site.at("bytes").get<double>();
-    }
-    return sizes;
-}
-
-SiteSizes sizes_on(const Page &page, pid_t pid) {
-    SiteSizes sizes;
-    for (const Sample &sample : page.samples("gpusnoop_cuda_memory_site_outstanding_bytes",
-                                             {{"pid", std::to_string(pid)}})) {
-        sizes[sample.labels.at("site")] += sample.value;
     }
     return sizes;
 }
@@ -118,7 +63,7 @@ TEST_CASE("memory is shown at the lines of Python that allocated it", "[kernel][
     const std::string mode = GENERATE(from_range(attach_modes()));
     const std::string interpreter = GENERATE(from_range(python_commands()));
     CAPTURE(mode, interpreter);
-    const Exporter exporter(attached_by(mode) + python_sites_config);
+    const Exporter exporter(attached_by(mode) + finds_python);
     for (const std::string way : {"list", "thread", "server", "backward", "run_backward"}) {
         CAPTURE(way);
         const LeakingProgram program(interpreter, way);
@@ -156,7 +101,7 @@ TEST_CASE("functions of files that Python programs make have one name", "[kernel
     require_bpf();
     const std::string interpreter = GENERATE(from_range(python_commands()));
     CAPTURE(interpreter);
-    const Exporter exporter(python_sites_config);
+    const Exporter exporter(finds_python);
     const LeakingProgram program(interpreter, "generated");
     program.call(exporter);
     program.allocate();
@@ -167,7 +112,7 @@ TEST_CASE("Python interpreters that mean to confuse have the right memory", "[ke
     require_bpf();
     const std::string interpreter = GENERATE(from_range(python_commands()));
     CAPTURE(interpreter);
-    const Exporter exporter(python_sites_config);
+    const Exporter exporter(finds_python);
     for (const std::string way : {"circle", "unmapped", "no_code", "deep"}) {
         CAPTURE(way);
         const LeakingProgram program(interpreter, way);
@@ -183,7 +128,7 @@ TEST_CASE("a function of Python that is gone lends its name to no other", "[kern
     require_bpf();
     const std::string interpreter = GENERATE(from_range(python_commands()));
     CAPTURE(interpreter);
-    const Exporter exporter("cuda: {max_call_sites: 1000}\n" + python_sites_config);
+    const Exporter exporter("cuda: {max_call_sites: 1000}\n" + finds_python);
     const LeakingProgram program(interpreter, "replaced");
     program.call(exporter);
     program.allocate();
@@ -218,7 +163,7 @@ TEST_CASE("a Python program that is refused GPU memory has the line that asked f
     const std::string mode = GENERATE(from_range(attach_modes({"session", "multi"})));
     const std::string interpreter = GENERATE(from_range(python_commands()));
     CAPTURE(mode, interpreter);
-    const Exporter exporter(attached_by(mode) + python_sites_config);
+    const Exporter exporter(attached_by(mode) + finds_python);
     const LeakingProgram program(interpreter, "refused",
                                  {{"STANDIN_MEMORY_LIMIT", std::to_string(1U << 20U)}});
     program.call(exporter);
@@ -240,7 +185,7 @@ TEST_CASE("with pins, lines of Python are known after a restart", "[kernel][mode
     const std::string interpreter = GENERATE(from_range(python_commands()));
     CAPTURE(mode, interpreter);
     const PinDirectory pins;
-    auto first = std::make_unique<Exporter>(pins.config(mode) + python_sites_config);
+    auto first = std::make_unique<Exporter>(pins.config(mode) + finds_python);
     const LeakingProgram list(interpreter, "list");
     list.call(*first);
     const LeakingProgram thread(interpreter, "thread");
@@ -250,7 +195,7 @@ TEST_CASE("with pins, lines of Python are known after a restart", "[kernel][mode
     first->process().signal(SIGKILL);
     (void)first->process().wait();
     thread.allocate();  // while no exporter runs
-    const Exporter second(pins.config(mode) + python_sites_config);
+    const Exporter second(pins.config(mode) + finds_python);
     wait_for_sites(second, list);
     wait_for_sites(second, thread);
     list.go_on("allocated again\n");
