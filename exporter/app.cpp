@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exporter/base/log.h"
-#include "exporter/base/unsupported.h"
+#include "exporter/base/result.h"
 #include "exporter/ebpf/handover.h"
 #include "exporter/ebpf/kernel_types.h"
 #include "exporter/probes/frame/libraries/start_discovery.h"
@@ -19,7 +19,7 @@
 #include "exporter/probes/frame/processes/target_table.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/profile/probe.h"
-#include "exporter/status/past.h"
+#include "exporter/status/rates.h"
 #include "exporter/system/foreign_reader.h"
 #include "exporter/system/machine.h"
 

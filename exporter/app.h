@@ -6,15 +6,13 @@
 //   discovery: reads mapping events, attaches, changes attachments. Owns the attachments and the
 //     configured functions.
 //   grace period (ebpf/attach/grace_period.h): attaches a uprobe that does nothing, so that the
-//   kernel
-//     waits ahead. Owns a file that is never executed.
+//     kernel waits ahead. Owns a file that is never executed.
 //   start of the probe `functions` (start_probes() in probes/frame/registry.h), beside the others:
 //     loads and attaches its programs, then ends.
 //   calibration (ebpf/calibration.h), at startup and when the machine is less busy: attaches to
 //     functions of the exporter, calls them, detaches.
 //   detachers (ebpf/attach/detacher.h): up to 16 for `cuda` and `functions` each, one in the mode
-//   perf.
-//     They close links, which detaches.
+//     perf. They close links, which detaches.
 //   one per probe at the stop (end_probes() in probes/frame/registry.h): detaches it.
 //   governor (probes/cuda/governor/), with cuda.max_overhead: reads what probes cost each process,
 //     attaches and detaches its launches. Owns the links of launches, with discovery.
@@ -24,7 +22,7 @@
 //     (system/priority.h). Owns all counters and live allocations.
 //   resolvers (symbols/stacks/background_resolver.h): open executables, name kernels and stacks.
 //   hanging calls (probes/in_flight/watch.h): reads where their threads are, for the log.
-//   sinks (sinks/sink.h), one thread each: write events to a file or socket.
+//   sinks (sinks/sinks.h), one thread each: write events to a file or socket.
 //   server, one thread: waits for clients. Owns all connections that wait.
 //   workers (http/workers.h), 10: answer requests, compress pages, do TLS handshakes, and reload on
 //     POST, one at a time. Each owns the connection that it serves.
@@ -50,16 +48,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "exporter/app_reloads.h"
 #include "exporter/base/result.h"
+#include "exporter/base/single_flight.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/features.h"
-#include "exporter/http/pending.h"
+#include "exporter/http/route.h"
 #include "exporter/http/server.h"
+#include "exporter/metrics/self.h"
 #include "exporter/metrics/text.h"
 #include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/pipeline.h"
@@ -71,6 +71,41 @@
 #include "exporter/system/notify.h"
 
 namespace gpusnoop {
+
+// Reads the configuration again, for SIGHUP and for POST /-/reload.
+
+// For any thread.
+class Reloads {
+public:
+    // All are called on the thread that reads, one after the other.
+    struct Use {
+        std::function<void()> begin;
+        std::function<Result<config::Config>()> read;
+        std::function<void(const config::Config &)> apply;  // not for an invalid configuration
+        std::function<void(const Result<> &)> end;
+    };
+    // The start counts as a successful load.
+    explicit Reloads(Use use) : use_(std::move(use)), runs_([this] { return read_and_apply(); }) {
+        note({});
+    }
+
+    // Reads and applies once for all who ask at the same time. Logs the result.
+    Result<> run() { return runs_.run(); }
+
+    [[nodiscard]] metrics::LastReload last() const {
+        const std::lock_guard lock(mutex_);
+        return last_;
+    }
+
+private:
+    Result<> read_and_apply();
+    void note(const Result<> &read);
+
+    const Use use_;
+    mutable std::mutex mutex_;
+    metrics::LastReload last_;
+    SingleFlight runs_;
+};
 
 class App {
 public:

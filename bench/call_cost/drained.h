@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "bench/call_cost/tracing.h"
-#include "exporter/ebpf/attach/attach_modes.h"
 #include "exporter/ebpf/attach/uprobe.h"
+#include "exporter/ebpf/features.h"
 #include "exporter/ebpf/maps/counters.h"
 #include "exporter/ebpf/maps/ring.h"
 

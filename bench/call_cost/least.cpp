@@ -5,7 +5,6 @@
 #include "bench/call_cost/drained.h"
 #include "bench/call_cost/programs.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/ebpf/skeleton.h"
 #include "least.skel.h"
 
 namespace gpusnoop::bench {

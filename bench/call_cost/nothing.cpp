@@ -3,7 +3,6 @@
 #include "bench/call_cost/programs.h"
 #include "empty.skel.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/ebpf/skeleton.h"
 
 namespace gpusnoop::bench {
 

@@ -9,7 +9,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
-#include "exporter/ebpf/skeleton.h"
+#include "exporter/ebpf/object.h"
 
 struct flood_bpf;
 

@@ -35,7 +35,7 @@
 
 #include "empty_switch.skel.h"
 #include "exporter/ebpf/attach/link.h"
-#include "exporter/ebpf/skeleton.h"
+#include "exporter/ebpf/object.h"
 #include "workload/kernels.h"
 
 using namespace gpusnoop;

@@ -32,7 +32,7 @@
 #include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/maps/counters.h"
-#include "exporter/ebpf/skeleton.h"
+#include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/syscall/probe.h"
 #include "exporter/probes/syscall/settings.h"

@@ -1,9 +1,13 @@
-// Identifies a file as the kernel does.
+// Identifies a file as the kernel does, and tells whether its bytes may have changed.
 #pragma once
 
+#include <chrono>
 #include <compare>
 #include <cstdint>
 #include <functional>
+#include <optional>
+
+#include "exporter/base/fd.h"
 
 namespace gpusnoop {
 
@@ -16,5 +20,16 @@ struct FileId {
 
     auto operator<=>(const FileId &) const = default;
 };
+
+struct FileState {
+    std::uint64_t bytes = 0;
+    std::chrono::nanoseconds modified{};  // since the epoch
+
+    bool operator==(const FileState &) const = default;
+};
+
+// Read from the kernel's own structures, without asking the file system, which may not answer. The
+// descriptor may be one that only names the file (O_PATH). Empty if the file does not exist.
+[[nodiscard]] std::optional<FileState> state_of(const Fd &file);
 
 }  // namespace gpusnoop

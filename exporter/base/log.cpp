@@ -10,8 +10,8 @@
 #include <mutex>
 #include <utility>
 
+#include "exporter/base/text/quantity_text.h"
 #include "exporter/base/text/text.h"
-#include "exporter/base/text/utc_time.h"
 
 namespace gpusnoop::log {
 

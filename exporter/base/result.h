@@ -5,9 +5,8 @@
 #include <cstring>
 #include <string>
 #include <string_view>
-#include <utility>
-
 #include <tl/expected.hpp>
+#include <utility>
 
 namespace gpusnoop {
 
@@ -38,6 +37,19 @@ using Result = tl::expected<T, Error>;
 // Passes a failure on with one more step in front of it.
 [[nodiscard]] inline tl::unexpected<Error> fail_in(std::string_view step, const Error &error) {
     return tl::unexpected<Error>(error.in(step));
+}
+
+// Failures because the kernel or the node lacks the thing, apart from failures that somebody can
+// act on.
+
+[[nodiscard]] inline tl::unexpected<Error> fail_unsupported(std::string message) {
+    return fail(std::move(message), EOPNOTSUPP);
+}
+
+// Also an answer of the kernel to a BPF program of a type that it does not know.
+[[nodiscard]] inline bool is_unsupported(const Error &error) {
+    constexpr int kernel_enotsupp = 524;  // ENOTSUPP, which is in no header of user space
+    return error.code == EOPNOTSUPP || error.code == kernel_enotsupp;
 }
 
 }  // namespace gpusnoop

@@ -1,13 +1,20 @@
 #include "exporter/cli/settings.h"
 
+#include <sys/signalfd.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <string>
 #include <utility>
 
+#include "exporter/base/fd.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text/text.h"
+#include "exporter/config/units.h"
+#include "exporter/ebpf/libbpf.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/system/listen_address.h"
+#include "exporter/system/machine.h"
 
 namespace gpusnoop::cli {
 
@@ -116,6 +123,37 @@ sigset_t block_signals(std::initializer_list<int> numbers) {
     pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     signal(SIGPIPE, SIG_IGN);
     return signals;
+}
+
+int run_until_stopped(const Settings &settings,
+                      const std::function<Result<>(const config::Config &, int stop_fd)> &command) {
+    const auto config = configure(settings);
+    if (!config) {
+        return complain(config.error());
+    }
+    log::setup(config->log.level, config->log.format);
+    ebpf::route_libbpf_messages();
+    const sigset_t stop_signals = block_signals({SIGINT, SIGTERM});
+    const Fd stop(::signalfd(-1, &stop_signals, SFD_CLOEXEC));
+    const auto done = command(*config, stop.get());
+    if (!done) {
+        log::error(done.error().message + limit_hint(done.error().code));
+        return 1;
+    }
+    return 0;
+}
+
+void add_look_duration(CLI::App &command, std::chrono::milliseconds &duration) {
+    command
+        .add_option_function<std::string>(
+            "--duration",
+            [&duration](const std::string &text) { duration = *config::parse_duration(text); },
+            "Length of the measurement, 100ms to 1h (" + config::to_text(duration) + ").")
+        ->check([](const std::string &text) {
+            using namespace std::chrono_literals;
+            const auto parsed = config::parse_duration(text);
+            return parsed && *parsed >= 100ms && *parsed <= 1h ? "" : "must be from 100ms to 1h";
+        });
 }
 
 }  // namespace gpusnoop::cli

@@ -4,6 +4,8 @@
 
 #include <signal.h>
 
+#include <chrono>
+#include <functional>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -42,5 +44,16 @@ int complain(const Error &error);
 // Call it before any thread starts, so that all threads leave the signals to the one that waits for
 // them. Returns the given signals.
 sigset_t block_signals(std::initializer_list<int> numbers);
+
+// Reads the configuration, sets up the log, and runs the command; its descriptor is readable once
+// SIGINT or SIGTERM asks to stop. Returns the exit code.
+[[nodiscard]] int run_until_stopped(
+    const Settings &settings,
+    const std::function<Result<>(const config::Config &, int stop_fd)> &command);
+
+// The option --duration of the commands that look for a while.
+
+// From 100ms to 1h; `duration` has the default, and must outlive the parsing.
+void add_look_duration(CLI::App &command, std::chrono::milliseconds &duration);
 
 }  // namespace gpusnoop::cli

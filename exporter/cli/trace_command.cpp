@@ -11,8 +11,8 @@
 
 #include "bpf/lib/processes/process.h"
 #include "exporter/cli/choice.h"
-#include "exporter/cli/run_command.h"
-#include "exporter/cli/top_command.h"
+#include "exporter/cli/commands.h"
+#include "exporter/cli/settings.h"
 #include "exporter/config/units.h"
 #include "exporter/probes/frame/registry.h"
 

@@ -3,7 +3,7 @@
 //
 // Each probe reads its own block (probes/*/settings.h). On a reload, the thread that was asked
 // (main on SIGHUP, or a worker of the server) reads and checks the file; concurrent requests become
-// one (base/single_flight.h). Every value is also kept as text (values.h): the log names each key
+// one (base/single_flight.h). Every value is also kept as text (blocks.h): the log names each key
 // whose text has changed although the change has no effect at run time.
 #pragma once
 
@@ -20,7 +20,6 @@
 #include "exporter/base/log.h"
 #include "exporter/base/result.h"
 #include "exporter/config/blocks.h"
-#include "exporter/config/values.h"
 
 namespace gpusnoop::config {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "exporter/base/text/text.h"
-#include "exporter/config/problems.h"
+#include "exporter/config/document.h"
 
 namespace gpusnoop::config {
 

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/config/problems.h"
+#include "exporter/config/blocks.h"
+#include "exporter/config/document.h"
 #include "exporter/config/value.h"
-#include "exporter/config/values.h"
 
 namespace gpusnoop::config {
 

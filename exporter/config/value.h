@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/config/problems.h"
+#include "exporter/config/document.h"
 
 namespace gpusnoop::config {
 

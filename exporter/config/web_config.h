@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/base/read_text.h"
+#include "exporter/base/read_file.h"
 #include "exporter/base/result.h"
 
 namespace gpusnoop::config {

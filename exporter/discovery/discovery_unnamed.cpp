@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/base/label.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text/text.h"
 #include "exporter/discovery/discovery.h"

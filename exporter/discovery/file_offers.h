@@ -15,7 +15,6 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/file_id.h"
-#include "exporter/base/file_state.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/processes/file_opener.h"

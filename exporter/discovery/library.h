@@ -11,7 +11,6 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/file_id.h"
-#include "exporter/base/file_state.h"
 #include "exporter/base/result.h"
 #include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/symbols/elf/elf_reader.h"

@@ -5,12 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "bpf/calibration.h"
@@ -18,10 +21,8 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
 #include "exporter/base/read_file.h"
-#include "exporter/ebpf/calibration_schedule.h"
+#include "exporter/ebpf/nothing.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/ebpf/own_code.h"
-#include "exporter/ebpf/skeleton.h"
 #include "exporter/system/machine.h"
 
 // Three functions to attach to, which nothing else calls. Two begin with an instruction that the
@@ -47,6 +48,46 @@ CALIBRATED(gpusnoop_calibrated_entry, CHEAP_CODE);
 CALIBRATED(gpusnoop_calibrated_stepped_entry, STEPPED_CODE);
 
 namespace gpusnoop::ebpf {
+
+std::optional<CpuTimes> cpu_times_in(std::string_view stat) {
+    constexpr std::string_view begin = "cpu ";
+    if (!stat.starts_with(begin)) {
+        return std::nullopt;
+    }
+    stat = stat.substr(begin.size(), stat.find('\n') - begin.size());
+    CpuTimes times;
+    // As in proc_stat(5), up to what is stolen: guests are in the times of users.
+    for (int field = 0; field < 8; field++) {
+        stat.remove_prefix(std::min(stat.find_first_not_of(' '), stat.size()));
+        std::uint64_t value = 0;
+        const auto [end, error] = std::from_chars(stat.data(), stat.data() + stat.size(), value);
+        if (error != std::errc{}) {
+            return std::nullopt;
+        }
+        stat.remove_prefix(static_cast<std::size_t>(end - stat.data()));
+        times.all += value;
+        if (field == 3 || field == 4) {  // idle, and idle while a disk is waited for
+            times.idle += value;
+        }
+    }
+    return times;
+}
+
+bool CalibrationSchedule::is_due(std::chrono::nanoseconds now, CpuTimes times) {
+    const CpuTimes before = times_;
+    times_ = times;
+    if (times.all <= before.all || times.idle < before.idle) {
+        return false;
+    }
+    const double idle =
+        static_cast<double>(times.idle - before.idle) / static_cast<double>(times.all - before.all);
+    if (is_done() || now - measured_at_ < least_interval || idle < calmest_ + calmer_by) {
+        return false;
+    }
+    measured_at_ = now;
+    calmest_ = idle;
+    return true;
+}
 
 namespace {
 

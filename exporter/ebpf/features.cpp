@@ -13,10 +13,9 @@
 #include <cerrno>
 #include <fstream>
 
-#include "exporter/ebpf/cpus.h"
 #include "exporter/ebpf/filtered_child.h"
+#include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/nothing.h"
-#include "exporter/ebpf/own_code.h"
 #include "exporter/system/capabilities.h"
 
 namespace gpusnoop::ebpf {
@@ -230,6 +229,20 @@ Result<> check_requirements(const Features &features) {
                     EPERM);
     }
     return {};
+}
+
+std::vector<AttachMode> attach_modes(Attach wanted, const Features &features) {
+    switch (wanted) {
+        case Attach::session:
+            return {AttachMode::session};
+        case Attach::multi:
+            return {AttachMode::multi};
+        case Attach::perf:
+            return {AttachMode::perf};
+        case Attach::automatic:
+            break;
+    }
+    return features.attach_modes();
 }
 
 }  // namespace gpusnoop::ebpf

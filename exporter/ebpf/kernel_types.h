@@ -1,5 +1,13 @@
-// Lets all BPF objects share one copy of the kernel's types.
+// The kernel's types, and its functions and modules.
 #pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "exporter/base/result.h"
 
 namespace gpusnoop::ebpf {
 
@@ -12,5 +20,14 @@ public:
     SharedKernelTypes(const SharedKernelTypes &) = delete;
     SharedKernelTypes &operator=(const SharedKernelTypes &) = delete;
 };
+
+// The symbols among `names` that exist now, each with its address. `path` is /proc/kallsyms, which
+// shows addresses only to privileged users (0 to others).
+[[nodiscard]] Result<std::map<std::string, std::uint64_t>> find_kernel_symbols(
+    std::span<const std::string_view> names, const std::string &path = "/proc/kallsyms");
+
+// The loaded modules, as one text that changes when a module is loaded or unloaded. Cheap, unlike
+// reading all symbols.
+[[nodiscard]] Result<std::string> loaded_modules(const std::string &path = "/proc/modules");
 
 }  // namespace gpusnoop::ebpf

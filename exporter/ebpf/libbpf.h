@@ -1,7 +1,10 @@
 // libbpf's process-wide settings.
 #pragma once
 
+#include <cstddef>
 #include <string>
+
+#include "exporter/base/result.h"
 
 namespace gpusnoop::ebpf {
 
@@ -19,5 +22,9 @@ bool has_type(const std::string &name);
 bool has_tracepoint(const std::string &name);
 // Whether that type has this member.
 bool has_member(const std::string &type, const std::string &member);
+
+// Of this machine, also those that are offline. libbpf reads it from a file once: without a free
+// descriptor the first call fails, and after a call that succeeded none does.
+Result<std::size_t> possible_cpus();
 
 }  // namespace gpusnoop::ebpf

@@ -1,9 +1,11 @@
 #include "exporter/ebpf/nothing.h"
 
+#include <link.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
 #include <string>
 
 namespace gpusnoop::ebpf {
@@ -39,6 +41,29 @@ Result<Fd> link_nothing(int program, int attach_type, int file, std::uint64_t of
         return fail_errno("attach");
     }
     return link;
+}
+
+std::uint64_t file_offset(std::uintptr_t address) {
+    struct Search {
+        std::uintptr_t address;
+        std::uint64_t offset;
+    } search{address, 0};
+    ::dl_iterate_phdr(
+        [](dl_phdr_info *object, std::size_t, void *data) {
+            auto &wanted = *static_cast<Search *>(data);
+            for (ElfW(Half) i = 0; i < object->dlpi_phnum; i++) {
+                const ElfW(Phdr) &part = object->dlpi_phdr[i];
+                const std::uintptr_t start = object->dlpi_addr + part.p_vaddr;
+                if (part.p_type == PT_LOAD && wanted.address >= start &&
+                    wanted.address - start < part.p_filesz) {
+                    wanted.offset = wanted.address - start + part.p_offset;
+                    return 1;
+                }
+            }
+            return 0;
+        },
+        &search);
+    return search.offset;
 }
 
 }  // namespace gpusnoop::ebpf

@@ -1,4 +1,4 @@
-// A program that does nothing: to find out what the kernel allows, or for what attaching it does.
+// The least programs: to find out what the kernel allows, or for what attaching them does.
 #pragma once
 
 #include <bpf/bpf.h>
@@ -17,5 +17,9 @@ Result<Fd> load_nothing(bpf_prog_type type, int expected_attach_type);
 // code is the kernel's errno.
 Result<Fd> link_nothing(int program, int attach_type, int file, std::uint64_t offset,
                         std::uint32_t flags = 0, int only_tgid = 0);
+
+// The offset in the program's file of the code at `address`, by the loader's program headers. 0:
+// the address is in no segment.
+[[nodiscard]] std::uint64_t file_offset(std::uintptr_t address);
 
 }  // namespace gpusnoop::ebpf

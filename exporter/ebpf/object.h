@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -45,5 +46,17 @@ void grow_on_demand(bpf_map *table);
 // returns them; the others are not loaded. Call it before load.
 [[nodiscard]] CallPrograms choose_call_programs(const bpf_object *object, AttachMode mode,
                                                 bool at_exits);
+
+// Owns one BPF object with its maps and programs, as bpftool's skeleton describes it.
+
+// `S` is a generated skeleton (<name>_bpf): its static open/load/destroy are used. It keeps no
+// links: attach through ebpf/attach/uprobe.h or ebpf/attach/link.h, and destroy those first.
+template <typename S>
+struct SkeletonDeleter {
+    void operator()(S *skeleton) const { S::destroy(skeleton); }
+};
+
+template <typename S>
+using Skeleton = std::unique_ptr<S, SkeletonDeleter<S>>;
 
 }  // namespace gpusnoop::ebpf

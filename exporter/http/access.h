@@ -12,9 +12,16 @@
 #include "exporter/base/result.h"
 #include "exporter/config/web_config.h"
 #include "exporter/http/basic_auth.h"
-#include "exporter/http/tls/tls.h"
+#include "exporter/http/tls.h"
 
 namespace gpusnoop::http {
+
+// Whether the socket's other end is on this machine: a Unix socket, or the loopback.
+[[nodiscard]] bool is_local_peer(int socket);
+
+// Whether every client has shown who it is, by a login or a verified certificate, before its
+// request is answered (but for routes that are open).
+[[nodiscard]] bool demands_identity(const config::WebConfig &config);
 
 // The result of one reading of the files. Only its remembered logins change.
 struct AccessRules {

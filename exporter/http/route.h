@@ -85,4 +85,13 @@ struct Route {
     bool is_private = false;
 };
 
+// Owns the client's connection. Without a response, the client is disconnected.
+struct Pending {
+    // The client's socket, for poll(): POLLRDHUP says that the client has gone away. Open as long
+    // as `answer` exists.
+    int client = -1;
+    // Sends the response, once. For any thread, as long as the server exists.
+    std::function<void(Response)> answer;
+};
+
 }  // namespace gpusnoop::http

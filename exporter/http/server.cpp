@@ -10,9 +10,9 @@
 
 #include "exporter/base/gzip.h"
 #include "exporter/base/log.h"
-#include "exporter/http/origin.h"
-#include "exporter/http/peer.h"
-#include "exporter/http/pending.h"
+#include "exporter/http/access.h"
+#include "exporter/http/request_parts.h"
+#include "exporter/http/route.h"
 
 namespace gpusnoop::http {
 

@@ -29,7 +29,7 @@
 #include "exporter/http/connections.h"
 #include "exporter/http/listener.h"
 #include "exporter/http/route.h"
-#include "exporter/http/tls/tls.h"
+#include "exporter/http/tls.h"
 #include "exporter/http/workers.h"
 
 namespace gpusnoop::http {

@@ -15,8 +15,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/http/civetweb_hooks.h"
-#include "exporter/http/gzip.h"
-#include "exporter/http/origin.h"
+#include "exporter/http/request_parts.h"
 
 namespace gpusnoop::http {
 

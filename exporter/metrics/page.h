@@ -1,7 +1,7 @@
 // Writes snapshots of families as a page.
 //
 // A worker of the server renders the snapshot of the pipeline thread in the format that the client
-// prefers (negotiation.cpp, text.h); scrapes that arrive meanwhile share the page.
+// prefers (text.h); scrapes that arrive meanwhile share the page.
 #pragma once
 
 #include <string>

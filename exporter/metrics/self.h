@@ -13,7 +13,7 @@
 #include "exporter/ebpf/features.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/series/family.h"
-#include "exporter/sinks/sink.h"
+#include "exporter/sinks/sinks.h"
 
 namespace gpusnoop::metrics {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exporter/base/text/text.h"
-#include "exporter/system/cgroup_lines.h"
+#include "exporter/system/cgroup_limits.h"
 
 namespace gpusnoop::processes {
 

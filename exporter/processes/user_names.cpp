@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "exporter/base/read_file.h"
-#include "exporter/base/text/words.h"
+#include "exporter/base/text/text.h"
 
 namespace gpusnoop::processes {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "exporter/base/read_file.h"
-#include "exporter/base/text/words.h"
+#include "exporter/base/text/text.h"
 #include "exporter/processes/proc.h"
 
 namespace gpusnoop::processes {

@@ -13,7 +13,6 @@
 #include "exporter/metrics/self.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/probe.h"
-#include "exporter/status/past.h"
 #include "exporter/status/rates.h"
 
 namespace gpusnoop::status {

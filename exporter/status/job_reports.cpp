@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <string>
 
-#include "exporter/status/lists.h"
 #include "exporter/status/parts.h"
 #include "exporter/status/sections.h"
 

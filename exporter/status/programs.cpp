@@ -13,7 +13,6 @@
 
 #include "exporter/base/text/quantity_text.h"
 #include "exporter/probes/frame/python/stacks.h"
-#include "exporter/status/lists.h"
 #include "exporter/status/parts.h"
 #include "exporter/status/sections.h"
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "exporter/base/text/quantity_text.h"
-#include "exporter/status/lists.h"
 #include "exporter/status/parts.h"
 
 namespace gpusnoop::status {

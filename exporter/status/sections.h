@@ -1,4 +1,4 @@
-// The parts of the page at /. For page.cpp only.
+// The parts of the page at /. For status_page.cpp only.
 #pragma once
 
 #include <string>

@@ -4,12 +4,16 @@
 // (discovery/found_libraries.h), and an overview that the pipeline thread copies, with the few
 // processes, call sites and slow calls that are shown (probes/frame/overview.h). Every five seconds
 // the pipeline thread samples the probes' counts, for the rates (rates.h). The step from facts to
-// HTML is a function without side effects (page.h, sections.h, lists.h, parts.h).
+// HTML is a function without side effects (sections.h, parts.h).
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "exporter/config/config.h"
@@ -18,10 +22,27 @@
 #include "exporter/metrics/self.h"
 #include "exporter/probes/frame/pipeline.h"
 #include "exporter/probes/frame/probe.h"
-#include "exporter/status/past.h"
+#include "exporter/status/facts.h"
 #include "exporter/status/rates.h"
 
 namespace gpusnoop::status {
+
+// The page at /, which people open first.
+
+// The page as HTML: whole without its script, and without external content. The script renews it
+// (assets.h); with `refresh_seconds`, browsers reload it instead. It has at most max_page_bytes
+// (parts.h).
+[[nodiscard]] std::string page(const Facts &facts,
+                               std::optional<std::uint32_t> refresh_seconds = std::nullopt);
+
+// A browser may only show what we send.
+inline constexpr std::string_view content_security_policy =
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'";
+// Of the page at /: it may also load our stylesheet and run our script, which asks us for the page.
+inline constexpr std::string_view page_security_policy =
+    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 // The data of a response; borrowed while it is made.
 struct Sources {

@@ -12,7 +12,7 @@
 #include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
 #include "exporter/symbols/stacks/stack_namer.h"
-#include "exporter/trace/options.h"
+#include "exporter/trace/trace.h"
 
 namespace gpusnoop::trace {
 

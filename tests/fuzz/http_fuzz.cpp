@@ -6,11 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "exporter/base/text/markup.h"
 #include "exporter/base/text/text.h"
 #include "exporter/http/basic_auth.h"
-#include "exporter/http/gzip.h"
-#include "exporter/http/query.h"
+#include "exporter/http/request_parts.h"
 #include "exporter/metrics/text.h"
 #include "exporter/system/listen_address.h"
 

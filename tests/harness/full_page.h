@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exporter/status/facts.h"
-#include "exporter/status/past.h"
+#include "exporter/status/rates.h"
 
 namespace harness {
 

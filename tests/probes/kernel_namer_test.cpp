@@ -14,7 +14,7 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/symbols/stacks/mapped_files.h"
-#include "exporter/symbols/stacks/process_memory.h"
+#include "exporter/symbols/stacks/patient_reader.h"
 #include "tests/harness/exporter.h"
 #include "tests/unit/child_process.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "exporter/base/fd.h"
-#include "exporter/ebpf/attach/kprobe.h"
+#include "exporter/ebpf/attach/kernel_hooks.h"
 #include "exporter/probes/pcie/aggregator.h"
 #include "exporter/probes/pcie/probe.h"
 #include "exporter/system/machine.h"

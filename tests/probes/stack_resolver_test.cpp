@@ -6,8 +6,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
 
-#include "exporter/symbols/stacks/process_memory.h"
-#include "exporter/symbols/stacks/stack_resolver.h"
+#include "exporter/symbols/stacks/patient_reader.h"
+#include "exporter/symbols/stacks/stack_namer.h"
 #include "tests/harness/exporter.h"
 #include "tests/unit/child_process.h"
 

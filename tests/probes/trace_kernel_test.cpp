@@ -13,8 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter/ebpf/attach/kprobe.h"
-#include "exporter/ebpf/attach/tracepoint.h"
+#include "exporter/ebpf/attach/kernel_hooks.h"
 #include "tests/harness/guest.h"
 #include "tests/harness/trace.h"
 #include "tests/probes/syscalls.h"

@@ -1,4 +1,4 @@
-#include "exporter/app_reloads.h"
+#include "exporter/app.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

@@ -1,6 +1,7 @@
 // Rates, durations and sizes for people to read: short, with three significant digits.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,5 +25,9 @@ namespace gpusnoop {
 
 // "0", "999", "1,234,567".
 [[nodiscard]] std::string count_text(std::uint64_t count);
+
+// RFC 3339, with 1 to 9 digits of the second: "2026-03-01T09:30:00.000000001Z". `since_epoch` is a
+// time of CLOCK_REALTIME, from the year 1970 to 9999.
+[[nodiscard]] std::string utc_time(std::chrono::nanoseconds since_epoch, int digits = 9);
 
 }  // namespace gpusnoop

@@ -1,4 +1,4 @@
-// Turns text from other sources into valid UTF-8.
+// Text from other sources as valid UTF-8, labels and HTML; and its parts.
 #pragma once
 
 #include <cstddef>
@@ -51,5 +51,35 @@ struct Utf8Step {
 [[nodiscard]] constexpr bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
+
+// The text without leading and trailing blanks and tabs.
+[[nodiscard]] constexpr std::string_view trim(std::string_view text) {
+    const std::size_t first = text.find_first_not_of(" \t");
+    if (first == std::string_view::npos) {
+        return {};
+    }
+    return text.substr(first, text.find_last_not_of(" \t") - first + 1);
+}
+
+// The part after the last slash; the whole path if it has no slash.
+[[nodiscard]] constexpr std::string_view last_part(std::string_view path) {
+    return path.substr(path.rfind('/') + 1);  // npos + 1 is 0
+}
+
+// Removes the text up to the next separator, and the separator, from `rest`. Returns the text.
+constexpr std::string_view take_until(std::string_view &rest, char separator) {
+    const std::size_t found = rest.find(separator);
+    const std::string_view part = rest.substr(0, found);
+    rest.remove_prefix(found == std::string_view::npos ? rest.size() : found + 1);
+    return part;
+}
+
+// `text` for HTML or XML content and quoted attributes: valid UTF-8, no markup, no characters that
+// XML forbids, no marks that change the direction of the text beside it, at most `max_bytes` bytes
+// before escaping.
+[[nodiscard]] std::string escape_html(std::string_view text, std::size_t max_bytes = 128);
+
+// For names of libraries, kernels and programs, which come from processes.
+inline constexpr std::size_t max_label_bytes = 128;
 
 }  // namespace gpusnoop

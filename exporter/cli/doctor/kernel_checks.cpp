@@ -1,4 +1,4 @@
-#include "exporter/cli/doctor/kernel_checks.h"
+#include "exporter/cli/doctor/checks.h"
 
 #include <bpf/btf.h>
 #include <linux/capability.h>
@@ -15,12 +15,10 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/read_file.h"
+#include "exporter/base/result.h"
 #include "exporter/base/text/text.h"
-#include "exporter/base/unsupported.h"
-#include "exporter/cli/doctor/probe_checks.h"
-#include "exporter/ebpf/attach/attach_modes.h"
-#include "exporter/ebpf/attach/kprobe.h"
-#include "exporter/ebpf/attach/tracepoint.h"
+#include "exporter/ebpf/attach/kernel_hooks.h"
+#include "exporter/ebpf/features.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/system/capabilities.h"
 

@@ -1,4 +1,4 @@
-#include "exporter/cli/doctor/privilege_checks.h"
+#include "exporter/cli/doctor/checks.h"
 
 #include <linux/capability.h>
 #include <sys/resource.h>

@@ -1,4 +1,4 @@
-#include "exporter/cli/doctor/probe_checks.h"
+#include "exporter/cli/doctor/checks.h"
 
 #include <filesystem>
 #include <string>

@@ -4,19 +4,114 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "exporter/cli/why/gaps_text.h"
-#include "exporter/cli/why/numbers.h"
-#include "exporter/cli/why/programs.h"
 #include "exporter/cli/why/report.h"
-#include "exporter/cli/why/workers_text.h"
 #include "exporter/probes/host_time/calls.h"
+#include "exporter/probes/host_time/process_times.h"
 
 namespace gpusnoop::why {
 
 namespace {
+
+// Smaller shares are left out of texts.
+constexpr double least_shown_percent = 0.5;
+
+// With as many decimals as all of them need, of so much time.
+std::string seconds_text(std::uint64_t ns, std::uint64_t wall_ns) {
+    constexpr std::uint64_t long_ns = 5'000'000'000;
+    return fmt::format("{:.{}f} s", static_cast<double>(ns) / 1e9, wall_ns >= long_ns ? 1 : 2);
+}
+
+double percent(std::uint64_t ns, std::uint64_t wall_ns) {
+    return 100 * static_cast<double>(ns) / static_cast<double>(wall_ns);
+}
+
+// "71 % pipe, 18 % throttled, 11 % running".
+std::string gap_states_text(const probes::GapTimes::Sum &sum) {
+    std::vector<std::pair<std::uint64_t, std::string_view>> states;
+    for (std::uint32_t state = 0; state < HOST_GAP_STATES; state++) {
+        states.emplace_back(sum.state_ns[state], probes::host_gap_state_name(state));
+    }
+    std::ranges::stable_sort(states, std::ranges::greater{}, [](auto &one) { return one.first; });
+    const std::uint64_t explained = sum.explained_ns();
+    states.emplace_back(sum.ns > explained ? sum.ns - explained : 0, "in short gaps");
+    std::string text;
+    for (const auto &[ns, name] : states) {
+        const double part = percent(ns, sum.ns);
+        text += part < least_shown_percent
+                    ? ""
+                    : fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", part, name);
+    }
+    return text;
+}
+
+std::string line(std::string_view what, const probes::GapTimes::Sum &sum, std::uint64_t wall_ns) {
+    return percent(sum.ns, wall_ns) < least_shown_percent
+               ? ""
+               : fmt::format("  {} had no work from it for {}, in {} gap{}: {}.\n", what,
+                             seconds_text(sum.ns, wall_ns), sum.gaps, sum.gaps == 1 ? "" : "s",
+                             gap_states_text(sum));
+}
+
+// A line for the gaps after waits for the device, and one for those after waits for a stream, if
+// they have half a percent of the time.
+std::string gaps_text(const probes::GapTimes &gaps, std::uint64_t wall_ns) {
+    return line("The GPU", gaps.by_drain[HOST_DRAIN_device], wall_ns) +
+           line("A stream", gaps.by_drain[HOST_DRAIN_stream], wall_ns);
+}
+
+// Their other threads, such as those of pools, are idle in the other ones.
+constexpr std::array<std::uint32_t, 10> told_states = {
+    HOST_STATE_running,    HOST_STATE_runnable, HOST_STATE_throttled, HOST_STATE_io_uring,
+    HOST_STATE_file,       HOST_STATE_socket,   HOST_STATE_pipe,      HOST_STATE_device,
+    HOST_STATE_page_fault, HOST_STATE_memory};
+
+// "file (mostly nfs, 44.0 ms each)".
+std::string state_text(std::uint32_t state, const probes::WorkerTimes &workers) {
+    const std::string name(probes::host_state_name(state));
+    const auto most = std::ranges::max_element(workers.files, {},
+                                               [](const auto &entry) { return entry.second.ns; });
+    if (state != HOST_STATE_file || most == workers.files.end() || most->second.waits == 0) {
+        return name;
+    }
+    const auto &[filesystem, waits] = *most;
+    return fmt::format("{} (mostly {}, {:.1f} ms each)", name, filesystem,
+                       static_cast<double>(waits.ns) / static_cast<double>(waits.waits) / 1e6);
+}
+
+// A line, or nothing: it has none, or they did nothing.
+std::string workers_text(const probes::WorkerTimes &workers, std::uint64_t elapsed_ns) {
+    constexpr std::size_t most = 3;
+    const std::uint64_t all_ns = workers.processes * elapsed_ns;
+    if (all_ns == 0) {
+        return "";
+    }
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> largest;
+    for (const std::uint32_t state : told_states) {
+        if (percent(workers.state_ns[state], all_ns) >= least_shown_percent) {
+            largest.emplace_back(workers.state_ns[state], state);
+        }
+    }
+    std::ranges::stable_sort(largest, std::ranges::greater{}, [](auto &one) { return one.first; });
+    largest.resize(std::min(largest.size(), most));
+    std::string text;
+    for (const auto &[ns, state] : largest) {
+        text += fmt::format("{}{:.0f} % {}", text.empty() ? "" : ", ", percent(ns, all_ns),
+                            state_text(state, workers));
+    }
+    return text.empty() ? ""
+                        : fmt::format("  Its {}: {}.\n",
+                                      workers.processes == 1
+                                          ? "worker"
+                                          : std::to_string(workers.processes) + " workers",
+                                      text);
+}
 
 using probes::HostLimit;
 

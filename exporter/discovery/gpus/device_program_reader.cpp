@@ -9,7 +9,7 @@
 #include "bpf/device_programs.h"
 #include "device_programs.skel.h"
 #include "exporter/ebpf/mappings/iterator.h"
-#include "exporter/ebpf/skeleton.h"
+#include "exporter/ebpf/object.h"
 
 namespace gpusnoop::discovery {
 

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "exporter/base/read_file.h"
-#include "exporter/system/cgroup_lines.h"
+#include "exporter/system/cgroup_limits.h"
 
 namespace gpusnoop::discovery {
 

@@ -20,8 +20,8 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
 #include "exporter/ebpf/mappings/iterator.h"
-#include "exporter/ebpf/maps/record.h"
-#include "exporter/ebpf/skeleton.h"
+#include "exporter/ebpf/maps/ring.h"
+#include "exporter/ebpf/object.h"
 #include "mapper_locks.skel.h"
 
 namespace gpusnoop::ebpf {

@@ -11,10 +11,10 @@
 
 #include "bpf/processes/mappings.h"
 #include "exporter/base/fd.h"
-#include "exporter/base/text/words.h"
+#include "exporter/base/text/text.h"
 #include "exporter/ebpf/mappings/iterator.h"
-#include "exporter/ebpf/maps/record.h"
-#include "exporter/ebpf/skeleton.h"
+#include "exporter/ebpf/maps/ring.h"
+#include "exporter/ebpf/object.h"
 #include "mappings.skel.h"
 
 namespace gpusnoop::ebpf {

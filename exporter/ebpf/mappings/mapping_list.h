@@ -13,7 +13,6 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/file_id.h"
-#include "exporter/base/file_state.h"
 #include "exporter/base/result.h"
 
 namespace gpusnoop::ebpf {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "exporter/ebpf/cpus.h"
+#include "exporter/ebpf/libbpf.h"
 
 namespace gpusnoop::ebpf {
 

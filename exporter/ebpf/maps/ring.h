@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "exporter/base/result.h"
@@ -65,5 +68,17 @@ private:
     bool draining_ = false;
     std::vector<std::byte> whole_;  // a record that wraps around the end of the ring
 };
+
+// The record, or empty if the bytes are not exactly one.
+template <typename T>
+    requires std::is_trivially_copyable_v<T>
+[[nodiscard]] std::optional<T> decode(std::span<const std::byte> bytes) {
+    if (bytes.size() != sizeof(T)) {
+        return std::nullopt;
+    }
+    T record;
+    std::memcpy(&record, bytes.data(), sizeof(T));
+    return record;
+}
 
 }  // namespace gpusnoop::ebpf

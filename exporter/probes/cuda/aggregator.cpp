@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/cuda/copies/batch.h"
 #include "exporter/probes/cuda/memory/gauges.h"
 #include "exporter/probes/cuda/record_time.h"

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "bpf/cuda/functions.h"
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/cuda/aggregator.h"
 #include "exporter/probes/cuda/attach/functions.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/cuda/families.h"
 

@@ -6,7 +6,7 @@
 #include "exporter/probes/frame/bpf/overhead_limits.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/host_settings.h"
-#include "exporter/sinks/settings.h"
+#include "exporter/sinks/target.h"
 
 namespace gpusnoop::probes {
 

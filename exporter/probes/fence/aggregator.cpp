@@ -3,7 +3,7 @@
 #include <string>
 
 #include "exporter/base/text/text.h"
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 
 namespace gpusnoop::probes {
 

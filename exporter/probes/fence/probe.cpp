@@ -6,7 +6,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/config/reader.h"
-#include "exporter/ebpf/attach/tracepoint.h"
+#include "exporter/ebpf/attach/kernel_hooks.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/frame/trace/target_tracer.h"

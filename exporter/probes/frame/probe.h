@@ -15,7 +15,6 @@
 #include "bpf/lib/wire.h"
 #include "exporter/base/file_id.h"
 #include "exporter/base/result.h"
-#include "exporter/base/unsupported.h"
 #include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/calibration.h"

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "exporter/config/config.h"
-#include "exporter/ebpf/attach/attach_modes.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/probes/frame/bpf/overhead_limits.h"
 #include "exporter/probes/frame/budget.h"

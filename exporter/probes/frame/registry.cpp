@@ -32,7 +32,7 @@
 #include "exporter/probes/syscall/probe.h"
 #include "exporter/probes/torch/probe.h"
 #include "exporter/probes/xid/probe.h"
-#include "exporter/sinks/settings.h"
+#include "exporter/sinks/target.h"
 
 namespace gpusnoop::probes {
 

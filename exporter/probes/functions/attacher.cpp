@@ -5,10 +5,8 @@
 #include <utility>
 
 #include "exporter/base/glob.h"
-#include "exporter/base/label.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text/text.h"
-#include "exporter/base/text/words.h"
 #include "exporter/config/globs.h"
 #include "exporter/symbols/elf/elf_file.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "exporter/base/read_text.h"
+#include "exporter/base/read_file.h"
 #include "exporter/probes/frame/bpf/overhead_limits.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/calls/open_call_reader.h"

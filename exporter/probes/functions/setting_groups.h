@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/ebpf/attach/attach_modes.h"
+#include "exporter/ebpf/features.h"
 
 namespace gpusnoop::config {
 class Section;

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "exporter/base/text/text.h"
+#include "exporter/config/document.h"
 #include "exporter/config/globs.h"
-#include "exporter/config/problems.h"
 #include "exporter/config/reader.h"
 #include "exporter/config/units.h"
 #include "exporter/probes/functions/setting_groups.h"

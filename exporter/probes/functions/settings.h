@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "exporter/config/config.h"
-#include "exporter/ebpf/attach/attach_modes.h"
+#include "exporter/ebpf/features.h"
 #include "exporter/probes/functions/setting_groups.h"
 
 namespace gpusnoop::probes {

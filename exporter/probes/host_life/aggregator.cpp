@@ -1,7 +1,7 @@
 #include "exporter/probes/host_life/aggregator.h"
 
 #include "exporter/config/reader.h"
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 

@@ -15,7 +15,7 @@
 #include "exporter/base/result.h"
 #include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/maps/ring.h"
-#include "exporter/ebpf/skeleton.h"
+#include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/python/interpreter.h"
 #include "exporter/probes/frame/python/site_resolver.h"

@@ -7,9 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "exporter/base/label.h"
+#include "exporter/base/text/quantity_text.h"
 #include "exporter/base/text/text.h"
-#include "exporter/base/text/utc_time.h"
 #include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 

@@ -14,7 +14,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/maps/hash_map.h"
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/host_life/reports/maker.h"

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/base/unsupported.h"
+#include "exporter/base/result.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/host_probe.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "exporter/base/label.h"
 #include "exporter/base/text/text.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/processes/process_counts.h"

@@ -9,9 +9,9 @@
 
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/mappings/iterator.h"
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/processes/proc.h"
-#include "exporter/system/cgroup_lines.h"
+#include "exporter/system/cgroup_limits.h"
 #include "host_net.skel.h"
 
 namespace gpusnoop::probes {

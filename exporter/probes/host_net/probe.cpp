@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exporter/base/log.h"
-#include "exporter/base/unsupported.h"
+#include "exporter/base/result.h"
 #include "exporter/config/reader.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/maps/hash_map.h"

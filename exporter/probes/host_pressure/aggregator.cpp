@@ -4,7 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "exporter/base/label.h"
 #include "exporter/base/text/text.h"
 
 namespace gpusnoop::probes {

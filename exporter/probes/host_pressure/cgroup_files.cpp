@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "exporter/base/read_file.h"
-#include "exporter/system/cgroup_lines.h"
+#include "exporter/system/cgroup_limits.h"
 
 namespace gpusnoop::probes {
 

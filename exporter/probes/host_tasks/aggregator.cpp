@@ -4,7 +4,7 @@
 #include <map>
 #include <string_view>
 
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 
 namespace gpusnoop::probes {

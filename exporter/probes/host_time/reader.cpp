@@ -10,10 +10,10 @@
 #include <string>
 #include <utility>
 
-#include "exporter/ebpf/cpus.h"
+#include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/mappings/iterator.h"
 #include "exporter/ebpf/maps/hash_map.h"
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 
 namespace gpusnoop::probes {
 

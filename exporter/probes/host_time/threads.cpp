@@ -5,10 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "exporter/base/label.h"
 #include "exporter/base/seconds.h"
+#include "exporter/base/text/quantity_text.h"
 #include "exporter/base/text/text.h"
-#include "exporter/base/text/utc_time.h"
 #include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/host_time/aggregator.h"
 #include "exporter/probes/host_time/calls.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "exporter/base/text/quantity_text.h"
 #include "exporter/base/text/text.h"
-#include "exporter/base/text/utc_time.h"
 #include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/in_flight/calls.h"
 #include "exporter/processes/process_names.h"

@@ -14,8 +14,8 @@
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/python/stacks.h"
 #include "exporter/symbols/stacks/mapped_files.h"
-#include "exporter/symbols/stacks/process_memory.h"
-#include "exporter/symbols/stacks/stack_resolver.h"
+#include "exporter/symbols/stacks/patient_reader.h"
+#include "exporter/symbols/stacks/stack_namer.h"
 
 namespace gpusnoop::probes {
 

@@ -13,10 +13,10 @@
 #include <utility>
 
 #include "exporter/base/log.h"
-#include "exporter/base/unsupported.h"
+#include "exporter/base/result.h"
 #include "exporter/config/reader.h"
-#include "exporter/ebpf/attach/kprobe.h"
-#include "exporter/ebpf/kallsyms.h"
+#include "exporter/ebpf/attach/kernel_hooks.h"
+#include "exporter/ebpf/kernel_types.h"
 #include "exporter/probes/frame/bpf/attach_state.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/frame/trace/event_tracer.h"

@@ -12,7 +12,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/config/reader.h"
-#include "exporter/ebpf/attach/kprobe.h"
+#include "exporter/ebpf/attach/kernel_hooks.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/pcie/pci_registers.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/base/read_text.h"
+#include "exporter/base/read_file.h"
 #include "exporter/system/machine.h"
 #include "exporter/trace/lines.h"
 

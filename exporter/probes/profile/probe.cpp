@@ -12,7 +12,7 @@
 #include "bpf/profile/profile.h"
 #include "exporter/base/log.h"
 #include "exporter/config/reader.h"
-#include "exporter/ebpf/attach/cpu_samples.h"
+#include "exporter/ebpf/attach/kernel_hooks.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/counting_aggregator.h"
 #include "exporter/probes/frame/host_probe.h"

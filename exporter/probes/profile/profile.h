@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exporter/processes/process_names.h"
-#include "exporter/symbols/stacks/code_place.h"
+#include "exporter/symbols/stacks/stack_namer.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::probes {

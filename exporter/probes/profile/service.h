@@ -15,7 +15,7 @@
 // programs and tables, except for three of the probe `cuda`: its table of GPU processes with its
 // filter, and the open calls of threads. Its route has no handler but a `begin` (http/route.h): a
 // worker starts the profile and goes on, and the profile's thread sends the response through a
-// worker (http/pending.h). Meanwhile it watches the client's socket. The continuous profile has its
+// worker (http/route.h). Meanwhile it watches the client's socket. The continuous profile has its
 // own thread too (recorder.h), because it looks up functions. Every 10 seconds, the program in the
 // kernel starts a new generation of the table, and the stacks of the last one move to the exporter
 // (stacks.h).

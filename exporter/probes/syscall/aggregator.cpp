@@ -6,7 +6,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/symbols/names/syscall_names.h"
 
 namespace gpusnoop::probes {

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/ebpf/attach/kprobe.h"
-#include "exporter/ebpf/cpus.h"
-#include "exporter/ebpf/kallsyms.h"
+#include "exporter/ebpf/attach/kernel_hooks.h"
+#include "exporter/ebpf/kernel_types.h"
+#include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/symbols/names/syscall_names.h"

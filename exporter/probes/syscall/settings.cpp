@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "exporter/base/text/text.h"
-#include "exporter/config/problems.h"
+#include "exporter/config/document.h"
 #include "exporter/config/reader.h"
 #include "exporter/symbols/names/syscall_names.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/torch/gauges.h"
 #include "exporter/processes/user_shares.h"
 #include "exporter/symbols/stacks/stack_text.h"

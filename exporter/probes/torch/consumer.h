@@ -10,7 +10,7 @@
 #include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/torch/aggregator.h"
 #include "exporter/probes/torch/programs.h"
-#include "exporter/symbols/stacks/stack_resolver.h"
+#include "exporter/symbols/stacks/stack_namer.h"
 
 namespace gpusnoop::probes {
 

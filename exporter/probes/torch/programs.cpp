@@ -7,10 +7,9 @@
 #include <utility>
 
 #include "bpf/torch.h"
-#include "exporter/ebpf/attach/attach_modes.h"
 #include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/features.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/ebpf/skeleton.h"
 #include "exporter/probes/frame/libraries/library_probe.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "torch.skel.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "exporter/config/config.h"
-#include "exporter/ebpf/attach/attach_modes.h"
+#include "exporter/ebpf/features.h"
 
 namespace gpusnoop::probes {
 

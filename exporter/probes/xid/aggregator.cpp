@@ -7,8 +7,8 @@
 
 #include "bpf/xid.h"
 #include "exporter/base/log.h"
-#include "exporter/base/text/utc_time.h"
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/base/text/quantity_text.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/pci_address.h"
 #include "exporter/processes/proc.h"

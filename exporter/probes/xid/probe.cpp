@@ -13,7 +13,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/base/rate_limit.h"
-#include "exporter/base/unsupported.h"
+#include "exporter/base/result.h"
 #include "exporter/config/reader.h"
 #include "exporter/discovery/gpus/gpus.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"

@@ -5,7 +5,6 @@
 #include <system_error>
 #include <utility>
 
-#include "exporter/base/label.h"
 #include "exporter/base/text/text.h"
 #include "exporter/probes/frame/pci_address.h"
 

@@ -3,7 +3,6 @@
 
 #include "exporter/base/text/text.h"
 #include "exporter/symbols/demangle/mangled_parser.h"
-#include "exporter/symbols/demangle/mangled_tables.h"
 
 namespace gpusnoop::symbols {
 

@@ -8,6 +8,7 @@
 
 #include <elf.h>
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -24,10 +25,36 @@
 #include "exporter/base/work_limit.h"
 #include "exporter/symbols/elf/elf_reader.h"
 #include "exporter/symbols/elf/elf_tables.h"
-#include "exporter/symbols/elf/function_index.h"
-#include "exporter/symbols/elf/usdt.h"
 
 namespace gpusnoop::symbols {
+
+// The USDT probes of a file (DTRACE_PROBE and STAP_PROBE of <sys/sdt.h>): places in its code that
+// its authors have named.
+
+struct UsdtName {
+    std::string provider;
+    std::string probe;
+    auto operator<=>(const UsdtName &) const = default;
+};
+
+// One of the places of a probe: a compiler may make several of one in the source.
+struct UsdtPlace {
+    std::uint64_t file_offset = 0;  // of an instruction that does nothing
+    // The file offset of the 16-bit counter that says to the program how many listen to the probe;
+    // 0: it has none.
+    std::uint64_t semaphore = 0;
+    auto operator<=>(const UsdtPlace &) const = default;
+};
+
+struct UsdtProbe {
+    std::vector<UsdtPlace> places{};  // by file offset, each once
+    // Places that are no instruction that does nothing: the file is wrong, and a probe there could
+    // break the program.
+    std::size_t unusable = 0;
+    // Places whose counter is not an aligned one of two bytes in the writable section .probes: to
+    // count there would change other data of the program.
+    std::size_t wrong_semaphores = 0;
+};
 
 // A function that a file defines.
 struct FoundFunction {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "exporter/symbols/elf/elf_file.h"
-#include "exporter/symbols/elf/elf_symbol.h"
+#include "exporter/symbols/elf/elf_tables.h"
 
 namespace gpusnoop::symbols {
 namespace {

@@ -1,8 +1,9 @@
-// The parts of an ELF file through which symbols are found. For the ElfFile sources only.
+// The tables of an ELF file through which symbols are found, and which function covers an address.
 #pragma once
 
 #include <elf.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,6 +14,18 @@
 #include "exporter/symbols/elf/elf_reader.h"
 
 namespace gpusnoop::symbols {
+
+[[nodiscard]] inline unsigned type_of(const Elf64_Sym &symbol) {
+    return ELF64_ST_TYPE(symbol.st_info);
+}
+
+[[nodiscard]] inline bool is_defined(const Elf64_Sym &symbol) {
+    return symbol.st_shndx != SHN_UNDEF && symbol.st_value != 0;
+}
+
+[[nodiscard]] inline bool is_function(const Elf64_Sym &symbol) {
+    return is_defined(symbol) && (type_of(symbol) == STT_FUNC || type_of(symbol) == STT_GNU_IFUNC);
+}
 
 // A symbol table and the string table of its names, both checked to lie inside the file.
 struct SymbolTable {
@@ -46,5 +59,39 @@ struct SuffixMatch {
 // share tails ("bar" may be stored only as the end of "foobar"), so a name is found by its end.
 [[nodiscard]] Result<std::vector<SuffixMatch>> find_suffixes(
     ElfReader &reader, const SymbolTable &table, std::span<const std::string_view> endings);
+
+// Which function covers an address, for many addresses of one file.
+
+struct IndexedFunction {
+    std::uint64_t vaddr = 0;  // as linked
+    std::uint64_t size = 0;   // bytes, 0 if the file does not contain it
+    std::uint32_t name = 0;   // its place in the strings of its table
+    std::uint16_t table = 0;  // the number of the symbol table
+    std::uint16_t rank = 0;   // of several at one address, the highest counts, and then the first
+};
+
+class FunctionIndex {
+public:
+    explicit FunctionIndex(std::vector<IndexedFunction> functions);
+
+    // Of several that cover the address, the one that starts last; null if none does. A function
+    // of unknown size covers its first byte only.
+    [[nodiscard]] const IndexedFunction *at(std::uint64_t vaddr) const;
+    [[nodiscard]] std::size_t functions() const { return functions_.size(); }
+
+private:
+    // From `begin` to the next one's.
+    struct Segment {
+        std::uint64_t begin;
+        std::uint32_t function;  // index; none: no function
+    };
+    static constexpr std::uint32_t none = ~std::uint32_t{0};
+
+    void add(std::uint64_t begin, std::uint32_t function);
+    [[nodiscard]] std::uint64_t end_of(std::uint32_t function) const;
+
+    std::vector<IndexedFunction> functions_;  // by address, then by what counts
+    std::vector<Segment> segments_;           // by address
+};
 
 }  // namespace gpusnoop::symbols

@@ -19,6 +19,16 @@
 
 namespace gpusnoop::symbols {
 
+// The beginnings of functions. For the sources of this folder only.
+
+// Enough for ENDBR64 and a few moves, of at most 15 bytes each.
+inline constexpr std::size_t max_prologue_bytes = 48;
+
+// The first bytes of each function of the file that `fd` is, max_prologue_bytes at most, as far as
+// the function goes; empty where they cannot be read.
+[[nodiscard]] std::vector<std::vector<std::byte>> first_bytes(
+    int fd, std::span<const FoundFunction> functions);
+
 struct EntryProbe {
     std::uint64_t file_offset = 0;
     bool is_expensive = false;  // the kernel cannot emulate the instruction there

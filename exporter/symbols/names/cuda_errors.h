@@ -1,4 +1,4 @@
-// Names of the CUDA runtime's and of the driver API's error codes.
+// The names of CUDA's and CUPTI's error codes.
 #pragma once
 
 #include <string_view>
@@ -13,5 +13,9 @@ namespace gpusnoop::probes {
 // 0), as cuGetErrorName() gives it; empty for a number that CUDA 13.0 does not define. The function
 // that returned a code determines its enumeration: most numbers are in both.
 [[nodiscard]] std::string_view cuda_driver_error_name(int code);
+
+// The enumerator of CUptiResult with this value ("CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
+// for 39), as cuptiGetResultString() gives it; empty for a number that CUDA 13.0 does not define.
+[[nodiscard]] std::string_view cupti_error_name(int code);
 
 }  // namespace gpusnoop::probes

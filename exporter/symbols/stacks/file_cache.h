@@ -16,7 +16,6 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/file_id.h"
-#include "exporter/base/file_state.h"
 #include "exporter/processes/file_opener.h"
 #include "exporter/symbols/elf/elf_file.h"
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <string_view>
 
-#include "exporter/base/text/markup.h"
 #include "exporter/base/text/text.h"
 
 namespace gpusnoop::symbols {

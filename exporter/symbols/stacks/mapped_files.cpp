@@ -10,7 +10,6 @@
 
 #include "exporter/processes/mapping_reader.h"
 #include "exporter/symbols/stacks/patient_reader.h"
-#include "exporter/symbols/stacks/process_memory.h"
 
 namespace gpusnoop::symbols {
 namespace {

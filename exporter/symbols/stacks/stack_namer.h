@@ -1,6 +1,7 @@
 // Finds the functions on the stacks of processes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -10,13 +11,30 @@
 #include <string>
 #include <vector>
 
+#include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
-#include "exporter/symbols/stacks/code_place.h"
+#include "exporter/symbols/stacks/background_resolver.h"
 #include "exporter/symbols/stacks/file_cache.h"
 #include "exporter/symbols/stacks/mapped_files.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::symbols {
+
+// Where the code of a frame lies in its file, for programs that look for names and lines
+// themselves.
+
+// A part of a file that processes have mapped to execute it.
+struct CodeSegment {
+    std::string file;      // the last part of its path, valid UTF-8
+    std::string build_id;  // hexadecimal; empty: it has none
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+};
+
+struct CodePlace {
+    std::shared_ptr<const CodeSegment> segment;  // null: in no file
+    std::uint64_t offset = 0;                    // of the call, in the file
+};
 
 struct StackRequest {
     std::uint64_t ticket = 0;  // returned with the answer
@@ -98,6 +116,29 @@ private:
     FileCache cache_;
     // When the map of a process's made code may be read again.
     std::map<std::uint32_t, FileCache::Clock::time_point> maps_wait_;
+};
+
+// Names the stacks that allocations were made from, on its own thread, off the hot path.
+
+class StackResolver {
+public:
+    // The limit of waiting requests. Over it, requests are answered immediately, with unresolved
+    // frames.
+    static constexpr std::size_t max_waiting = 4096;
+
+    static Result<std::unique_ptr<StackResolver>> start();
+    explicit StackResolver(std::unique_ptr<MappedFiles> files, FileCache::Settings settings = {});
+    StackResolver(const StackResolver &) = delete;
+    StackResolver &operator=(const StackResolver &) = delete;
+
+    // Never blocks.
+    void ask(StackRequest request);
+    // The answers that are ready: one for each request, in any order.
+    std::vector<StackReply> answers();
+
+private:
+    StackNamer namer_;  // used by the thread only
+    BackgroundResolver<StackRequest, StackReply> thread_;
 };
 
 }  // namespace gpusnoop::symbols

@@ -17,7 +17,6 @@
 #include "exporter/http/server.h"
 #include "exporter/status/assets.h"
 #include "exporter/status/facts.h"
-#include "exporter/status/page.h"
 #include "exporter/status/status_page.h"
 #include "tests/e2e/web/browser.h"
 #include "tests/e2e/web/status_assets.h"

@@ -17,7 +17,6 @@
 #include "exporter/base/text/quantity_text.h"
 #include "exporter/processes/user_names.h"
 #include "exporter/status/assets.h"
-#include "exporter/status/lists.h"
 #include "exporter/status/parts.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "tests/e2e/child.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "exporter/status/assets.h"
-#include "exporter/status/page.h"
+#include "exporter/status/status_page.h"
 #include "tests/e2e/web/browser.h"
 #include "tests/harness/busy_node.h"
 #include "tests/harness/exporter.h"

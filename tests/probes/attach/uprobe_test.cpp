@@ -12,7 +12,6 @@
 #include "empty.skel.h"
 #include "exporter/ebpf/attach/grace_period.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/ebpf/skeleton.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "tests/harness/exporter.h"
 

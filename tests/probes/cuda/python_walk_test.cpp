@@ -32,7 +32,7 @@
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/frame/python/frames.h"
 #include "exporter/probes/frame/python/site_resolver.h"
-#include "exporter/symbols/stacks/process_memory.h"
+#include "exporter/symbols/stacks/patient_reader.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/machine/directory.h"
 

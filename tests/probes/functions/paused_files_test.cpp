@@ -27,7 +27,7 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
 #include "exporter/discovery/library.h"
-#include "exporter/ebpf/attach/attach_modes.h"
+#include "exporter/ebpf/features.h"
 #include "exporter/ebpf/maps/counters.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/functions/attach/attached_files.h"

@@ -3,7 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "exporter/base/text/utc_time.h"
+#include "exporter/base/text/quantity_text.h"
 
 using namespace gpusnoop;
 using namespace std::chrono_literals;

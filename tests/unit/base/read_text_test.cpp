@@ -1,5 +1,5 @@
 // Files that settings name, which need not be files that end.
-#include "exporter/base/read_text.h"
+#include "exporter/base/read_file.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,12 +1,10 @@
 // When the cost of probes is measured again, by a pretended clock and pretended CPUs.
-#include "exporter/ebpf/calibration_schedule.h"
+#include "exporter/ebpf/calibration.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <cstdint>
 #include <vector>
-
-#include "exporter/ebpf/calibration.h"
 
 using namespace gpusnoop::ebpf;
 using namespace std::chrono_literals;

@@ -1,5 +1,5 @@
 // What the kernel has for functions and modules.
-#include "exporter/ebpf/kallsyms.h"
+#include "exporter/ebpf/kernel_types.h"
 
 #include <unistd.h>
 

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "exporter/http/peer.h"
-#include "exporter/http/pending.h"
+#include "exporter/http/access.h"
+#include "exporter/http/route.h"
 #include "exporter/http/server.h"
 #include "tests/unit/http/http_client.h"
 

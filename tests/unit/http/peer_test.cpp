@@ -1,5 +1,5 @@
 // Which clients are on this machine, and what the others are refused.
-#include "exporter/http/peer.h"
+#include "exporter/http/access.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "exporter/base/fd.h"
-#include "exporter/http/origin.h"
+#include "exporter/http/request_parts.h"
 #include "exporter/http/server.h"
 #include "tests/unit/http/http_client.h"
 

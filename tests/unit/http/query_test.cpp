@@ -1,4 +1,4 @@
-#include "exporter/http/query.h"
+#include "exporter/http/request_parts.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <map>

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "exporter/http/civetweb_hooks.h"
-#include "exporter/http/origin.h"
+#include "exporter/http/request_parts.h"
 #include "exporter/http/server.h"
 #include "tests/unit/http/http_client.h"
 

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <string>
 
-#include "exporter/http/gzip.h"
+#include "exporter/http/request_parts.h"
 #include "exporter/system/listen_address.h"
 #include "tests/unit/http/http_client.h"
 

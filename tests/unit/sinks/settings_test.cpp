@@ -6,7 +6,7 @@
 #include "exporter/config/config.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/functions/settings.h"
-#include "exporter/sinks/settings.h"
+#include "exporter/sinks/target.h"
 
 using namespace gpusnoop;
 using config::Config;

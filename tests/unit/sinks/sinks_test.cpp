@@ -1,5 +1,5 @@
 // Events on their way to files and sockets that are slow, full, gone or in order.
-#include "exporter/sinks/sink.h"
+#include "exporter/sinks/sinks.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,7 +15,6 @@
 #include <thread>
 #include <vector>
 
-#include "exporter/sinks/line_queue.h"
 #include "exporter/sinks/open_file.h"
 #include "exporter/sinks/target.h"
 #include "tests/harness/machine/directory.h"

@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "exporter/status/facts.h"
-#include "exporter/status/lists.h"
-#include "exporter/status/page.h"
 #include "exporter/status/parts.h"
+#include "exporter/status/status_page.h"
 #include "tests/harness/counting.h"
 #include "tests/harness/full_page.h"
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "exporter/status/page.h"
+#include "exporter/status/status_page.h"
 #include "tests/unit/status/page_facts.h"
 
 using namespace gpusnoop;

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "exporter/status/page.h"
+#include "exporter/status/status_page.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::status;

@@ -1,5 +1,5 @@
 // The page at / from given facts: what it says, what it leaves out, and that it does no harm.
-#include "exporter/status/page.h"
+#include "exporter/status/status_page.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>

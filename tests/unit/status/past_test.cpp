@@ -1,4 +1,4 @@
-#include "exporter/status/past.h"
+#include "exporter/status/rates.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>

@@ -2,7 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
-#include "exporter/status/page.h"
+#include "exporter/status/status_page.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::status;

@@ -1,4 +1,4 @@
-#include "exporter/symbols/names/cupti_errors.h"
+#include "exporter/symbols/names/cuda_errors.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>

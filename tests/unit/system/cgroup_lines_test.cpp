@@ -1,5 +1,5 @@
 // The text of /proc/PID/cgroup.
-#include "exporter/system/cgroup_lines.h"
+#include "exporter/system/cgroup_limits.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string_view>

@@ -1,5 +1,5 @@
 // The options that only some traces have.
-#include "exporter/trace/options.h"
+#include "exporter/trace/trace.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <string>

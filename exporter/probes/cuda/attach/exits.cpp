@@ -6,7 +6,6 @@
 #include <string>
 
 #include "bpf/cuda/functions.h"
-#include "exporter/base/label.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text/text.h"
 #include "exporter/probes/cuda/attach/functions.h"

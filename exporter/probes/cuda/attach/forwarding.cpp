@@ -4,7 +4,7 @@
 #include <cstddef>
 
 #include "exporter/probes/cuda/attach/functions.h"
-#include "exporter/symbols/exits/forwarders.h"
+#include "exporter/symbols/exits/function_exits.h"
 
 namespace gpusnoop::probes {
 

@@ -4,7 +4,6 @@
 
 #include "bpf/cuda/functions.h"
 #include "exporter/symbols/names/cuda_errors.h"
-#include "exporter/symbols/names/cupti_errors.h"
 
 namespace gpusnoop::probes {
 

@@ -12,7 +12,6 @@
 #include <ranges>
 #include <vector>
 
-#include "exporter/base/label.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text/text.h"
 #include "exporter/ebpf/maps/hash_map.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "exporter/probes/cuda/launches/cuda_kernel_name.h"
-#include "exporter/symbols/stacks/process_memory.h"
+#include "exporter/symbols/stacks/patient_reader.h"
 
 namespace gpusnoop::symbols {
 namespace {

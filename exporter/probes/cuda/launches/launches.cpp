@@ -8,7 +8,6 @@
 
 #include <tsl/robin_map.h>
 
-#include "exporter/base/label.h"
 #include "exporter/base/text/text.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_name.h"
 

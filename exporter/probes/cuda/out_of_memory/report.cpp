@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "exporter/base/log.h"
-#include "exporter/base/text/utc_time.h"
+#include "exporter/base/text/quantity_text.h"
 #include "exporter/probes/cuda/memory/counters.h"
 #include "exporter/probes/frame/api/list_page.h"
 #include "exporter/system/machine.h"

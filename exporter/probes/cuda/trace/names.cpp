@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_name.h"
 #include "exporter/trace/lines.h"
 

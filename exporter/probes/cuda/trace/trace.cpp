@@ -9,7 +9,6 @@
 #include "exporter/base/text/text.h"
 #include "exporter/discovery/discovery.h"
 #include "exporter/ebpf/maps/counters.h"
-#include "exporter/ebpf/maps/record.h"
 #include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/cuda/attach/programs.h"
@@ -17,7 +16,7 @@
 #include "exporter/probes/cuda/trace/decode.h"
 #include "exporter/probes/cuda/trace/names.h"
 #include "exporter/probes/frame/libraries/start_discovery.h"
-#include "exporter/trace/filter.h"
+#include "exporter/trace/trace.h"
 
 namespace gpusnoop::trace {
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "exporter/ebpf/mappings/iterator.h"
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/ebpf/object.h"
 
 namespace gpusnoop::probes {

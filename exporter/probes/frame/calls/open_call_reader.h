@@ -10,7 +10,7 @@
 #include "bpf/lib/open_call.h"
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
-#include "exporter/ebpf/skeleton.h"
+#include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 
 struct bpf_object;

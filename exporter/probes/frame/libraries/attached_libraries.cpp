@@ -1,6 +1,5 @@
 #include "exporter/probes/frame/libraries/attached_libraries.h"
 
-#include "exporter/base/label.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text/text.h"
 #include "exporter/ebpf/maps/counters.h"

@@ -4,9 +4,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "exporter/base/label.h"
 #include "exporter/base/text/text.h"
-#include "exporter/base/text/words.h"
 #include "exporter/processes/arguments.h"
 #include "exporter/processes/command_line.h"
 #include "exporter/processes/proc.h"

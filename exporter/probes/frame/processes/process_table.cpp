@@ -5,9 +5,8 @@
 #include <string_view>
 
 #include "bpf/lib/traced.h"
-#include "exporter/base/label.h"
 #include "exporter/base/text/text.h"
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/frame/budget.h"
 
 namespace gpusnoop::probes {

@@ -18,7 +18,7 @@
 #include "exporter/config/config.h"
 #include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/maps/ring.h"
-#include "exporter/ebpf/skeleton.h"
+#include "exporter/ebpf/object.h"
 
 namespace gpusnoop::probes {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exporter/probes/frame/python/interpreter.h"
-#include "exporter/symbols/stacks/process_memory.h"
+#include "exporter/symbols/stacks/patient_reader.h"
 
 namespace gpusnoop::probes {
 

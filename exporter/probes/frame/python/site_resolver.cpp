@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "exporter/symbols/stacks/process_memory.h"
+#include "exporter/symbols/stacks/patient_reader.h"
 
 namespace gpusnoop::probes {
 

@@ -15,8 +15,8 @@
 #include "exporter/probes/frame/python/code_names.h"
 #include "exporter/probes/frame/python/frames.h"
 #include "exporter/probes/frame/python/interpreter.h"
-#include "exporter/symbols/stacks/code_place.h"
 #include "exporter/symbols/stacks/mapped_files.h"
+#include "exporter/symbols/stacks/stack_namer.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::probes {

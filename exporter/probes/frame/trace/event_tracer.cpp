@@ -6,8 +6,8 @@
 #include "exporter/ebpf/kernel_types.h"
 #include "exporter/ebpf/maps/counters.h"
 #include "exporter/probes/frame/registry.h"
-#include "exporter/trace/filter.h"
 #include "exporter/trace/lines.h"
+#include "exporter/trace/trace.h"
 
 namespace gpusnoop::trace {
 

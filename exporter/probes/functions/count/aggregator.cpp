@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "exporter/ebpf/maps/record.h"
+#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/functions/count/errors.h"
 
 namespace gpusnoop::probes {

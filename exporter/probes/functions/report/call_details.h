@@ -14,7 +14,7 @@
 #include "exporter/probes/functions/report/slow_calls.h"
 #include "exporter/probes/functions/settings.h"
 #include "exporter/sinks/sinks.h"
-#include "exporter/symbols/stacks/stack_resolver.h"
+#include "exporter/symbols/stacks/stack_namer.h"
 
 namespace gpusnoop::probes {
 

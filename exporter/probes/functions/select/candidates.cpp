@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "exporter/base/text/text.h"
-#include "exporter/config/problems.h"
+#include "exporter/config/document.h"
 #include "exporter/probes/functions/select/exit_strategy.h"
 
 namespace gpusnoop::probes {

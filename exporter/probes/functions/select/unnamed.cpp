@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "exporter/base/glob.h"
-#include "exporter/base/text/words.h"
+#include "exporter/base/text/text.h"
 #include "exporter/probes/functions/select/selection.h"
 
 namespace gpusnoop::probes {

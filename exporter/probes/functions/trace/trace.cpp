@@ -18,9 +18,9 @@
 #include "exporter/probes/functions/setting_groups.h"
 #include "exporter/probes/functions/settings.h"
 #include "exporter/trace/event.h"
-#include "exporter/trace/filter.h"
 #include "exporter/trace/lines.h"
 #include "exporter/trace/stack_names.h"
+#include "exporter/trace/trace.h"
 
 namespace gpusnoop::trace {
 

@@ -9,7 +9,6 @@
 #include "exporter/base/seconds.h"
 #include "exporter/base/text/quantity_text.h"
 #include "exporter/base/text/text.h"
-#include "exporter/base/text/utc_time.h"
 #include "exporter/probes/frame/api/list_page.h"
 
 namespace gpusnoop::probes {

@@ -4,10 +4,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "exporter/base/label.h"
 #include "exporter/base/seconds.h"
+#include "exporter/base/text/quantity_text.h"
 #include "exporter/base/text/text.h"
-#include "exporter/base/text/utc_time.h"
 #include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/host_time/calls.h"
 #include "exporter/symbols/names/syscall_names.h"

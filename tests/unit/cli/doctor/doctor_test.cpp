@@ -8,11 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "exporter/cli/doctor/finding.h"
-#include "exporter/cli/doctor/kernel_checks.h"
-#include "exporter/cli/doctor/node_checks.h"
-#include "exporter/cli/doctor/privilege_checks.h"
-#include "exporter/cli/doctor/probe_checks.h"
+#include "exporter/cli/doctor/checks.h"
+#include "exporter/cli/doctor/doctor.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/functions/settings.h"

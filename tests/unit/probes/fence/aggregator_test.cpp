@@ -4,8 +4,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 
-#include "exporter/base/unsupported.h"
-#include "exporter/ebpf/attach/tracepoint.h"
+#include "exporter/base/result.h"
+#include "exporter/ebpf/attach/kernel_hooks.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;

@@ -8,7 +8,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdlib>
 
-#include "exporter/cli/doctor/kernel_checks.h"
+#include "exporter/cli/doctor/checks.h"
 #include "exporter/ebpf/filtered_child.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/functions/setting_groups.h"

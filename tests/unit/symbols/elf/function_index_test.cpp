@@ -1,4 +1,4 @@
-#include "exporter/symbols/elf/function_index.h"
+#include "exporter/symbols/elf/elf_tables.h"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

@@ -1,5 +1,5 @@
 // Which functions only jump to another one: in code that was assembled by hand, and in files.
-#include "exporter/symbols/exits/forwarders.h"
+#include "exporter/symbols/exits/function_exits.h"
 
 #include <array>
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-#include "exporter/symbols/stacks/process_memory.h"
+#include "exporter/symbols/stacks/patient_reader.h"
 
 #include <sys/prctl.h>
 #include <unistd.h>

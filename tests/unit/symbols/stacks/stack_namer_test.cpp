@@ -11,7 +11,7 @@
 #include <filesystem>
 
 #include "exporter/base/text/text.h"
-#include "exporter/symbols/stacks/process_memory.h"
+#include "exporter/symbols/stacks/patient_reader.h"
 #include "tests/unit/child_process.h"
 #include "tests/unit/symbols/elf/elf_image.h"
 #include "tests/unit/symbols/own_process.h"

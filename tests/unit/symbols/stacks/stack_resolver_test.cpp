@@ -1,4 +1,4 @@
-#include "exporter/symbols/stacks/stack_resolver.h"
+#include "exporter/symbols/stacks/stack_namer.h"
 
 #include <unistd.h>
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "exporter/probes/cuda/launches/cuda_kernel_name.h"
-#include "exporter/symbols/stacks/process_memory.h"
+#include "exporter/symbols/stacks/patient_reader.h"
 #include "tests/unit/child_process.h"
 #include "tests/unit/symbols/own_process.h"
 #include "tests/unit/symbols/stacks/proc_mapped_files.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "bpf/lib/traced.h"
-#include "exporter/base/unsupported.h"
+#include "exporter/base/result.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/frame/libraries/attached_libraries.h"
 #include "exporter/probes/frame/registry.h"

@@ -11,7 +11,7 @@
 
 #include "exporter/probes/frame/python/interpreter.h"
 #include "exporter/symbols/stacks/mapped_files.h"
-#include "exporter/symbols/stacks/process_memory.h"
+#include "exporter/symbols/stacks/patient_reader.h"
 
 namespace gpusnoop::probes {
 
