@@ -137,7 +137,8 @@ nlohmann::json refusal_of(const JobsNode &node, const LeakingProgram &asker) {
 
 }  // namespace
 
-TEST_CASE("five jobs of Python are shown at the lines that they say themselves", "[e2e][modes]") {
+TEST_CASE("five jobs of Python are shown at the lines that they say themselves",
+          "[e2e][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
