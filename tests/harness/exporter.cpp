@@ -6,6 +6,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include "exporter/ebpf/features.h"
@@ -42,6 +43,12 @@ std::string without_company(const std::string &config) {
 
 std::string beside_others(const std::string &settings) {
     return "discovery: {" + settings + "exclude: [\"" + standin("*") + "\"]}\n";
+}
+
+void copy_cuda_libraries(const std::filesystem::path &to) {
+    for (const std::filesystem::path library : {"12/libcudart.so.12", "driver/libcuda.so.1"}) {
+        std::filesystem::copy_file(standin(library), to / library.filename());
+    }
 }
 
 std::vector<std::string> attach_modes(std::vector<std::string> of) {

@@ -28,6 +28,9 @@ std::string without_company(const std::string &config);
 // The block `discovery:`, with more settings, for an exporter beside other tests: it attaches to
 // none of the stand-ins, whose programs those run untraced, or traced in a way of their own.
 std::string beside_others(const std::string &settings = "");
+// Copies of the CUDA runtime and of its driver, for programs with LD_LIBRARY_PATH=`to`, which no
+// other test's exporter waits for.
+void copy_cuda_libraries(const std::filesystem::path &to);
 // The modes that a test tries: the modes in `of` that GPUSNOOP_TEST_MODES names (words, divided by
 // commas), or all if it is not set. CTest runs each test with the tag [modes] by session, and once
 // more, with the label `long`, by multi and perf.

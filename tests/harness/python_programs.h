@@ -9,6 +9,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/harness/exporter.h"
@@ -75,16 +76,18 @@ inline const std::string finds_python = "log: {level: debug}\ndiscovery: {rescan
 // A running tests/fakes/leaks/leaks.py.
 class LeakingProgram {
 public:
-    // `more`: arguments of that program.
+    // `more`: arguments of that program. `library`: the runtime that it loads.
     LeakingProgram(const std::string &interpreter, const std::string &way,
                    const Process::Environment &environment = {},
-                   const std::vector<std::string> &more = {})
-        : process_(command_of(interpreter, way, more), environment) {
+                   const std::vector<std::string> &more = {},
+                   std::filesystem::path library = standin(cudart_of_python))
+        : library_(std::move(library)),
+          process_(command_of(interpreter, way, more, library_), environment) {
         process_.wait_for_output("loaded");
     }
     // The exporter has seen its first call, and its next ones have Python's functions.
     void call(const Exporter &exporter) const {
-        exporter.wait_until_attached_to(standin(cudart_of_python));
+        exporter.wait_until_attached_to(library_);
         go_on("called\n");
         exporter.wait_for_log(
             "msg=\"the call sites of a process have Python functions from now on\" pid=" +
@@ -117,12 +120,15 @@ public:
 private:
     static std::vector<std::string> command_of(const std::string &interpreter,
                                                const std::string &way,
-                                               const std::vector<std::string> &more) {
+                                               const std::vector<std::string> &more,
+                                               const std::filesystem::path &library) {
         auto command = python_program(interpreter, "leaks/leaks.py", way);
+        command.back() = library.string();
         command.insert(command.end(), more.begin(), more.end());
         return command;
     }
 
+    std::filesystem::path library_;
     Process process_;
 };
 

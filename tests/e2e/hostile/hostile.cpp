@@ -173,10 +173,7 @@ LaunchesAtAnyAddress::LaunchesAtAnyAddress() {
     const auto program = directory_ / "addresses";
     make_sparse(harness::standin("addresses"), program, 9'000'000);
     // The checkout may be in a folder of root's, which this user cannot enter.
-    for (const char *library : {"12/libcudart.so.12", "driver/libcuda.so.1"}) {
-        const std::filesystem::path original = harness::standin(library);
-        std::filesystem::copy_file(original, directory_ / original.filename().string());
-    }
+    harness::copy_cuda_libraries(directory_.path());
     std::filesystem::permissions(directory_.path(), std::filesystem::perms(0755));
     program_ = std::make_unique<harness::Process>(
         std::vector<std::string>{"setpriv", "--reuid=65534", program.string(), "addresses"},

@@ -6,7 +6,6 @@
 #include <catch2/generators/catch_generators_range.hpp>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -53,7 +52,7 @@ Process peaks_hold_library(const Exporter &exporter) {
 }  // namespace
 
 TEST_CASE("the peak of a process is the library's own, on each GPU and by every kind of memory",
-          "[kernel][core][modes]") {
+          "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -156,9 +155,7 @@ TEST_CASE("memory that is held idle is counted for who holds it, and not for who
     const TemporaryDirectory copies;
     const Process::Environment environment = {{"LD_LIBRARY_PATH", copies.path().string()}};
     const Exporter exporter("in_flight: {enabled: true}\n" + beside_others(node.setting() + ", "));
-    for (const std::filesystem::path library : {"12/libcudart.so.12", "driver/libcuda.so.1"}) {
-        std::filesystem::copy_file(standin(library), copies / library.filename());
-    }
+    copy_cuda_libraries(copies.path());
     const Process holder({standin("workload"), "--iterations", "0", "--hold", "--name", "holder"},
                          environment);
     exporter.wait_until_attached_to(copies / "libcudart.so.12");

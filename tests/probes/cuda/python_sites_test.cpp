@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/harness/exporter.h"
+#include "tests/harness/machine/directory.h"
 #include "tests/harness/pin_directory.h"
 #include "tests/harness/process.h"
 #include "tests/harness/python_programs.h"
@@ -58,7 +59,8 @@ std::string innermost_of(const std::string &label) {
 
 }  // namespace
 
-TEST_CASE("memory is shown at the lines of Python that allocated it", "[kernel][core][modes]") {
+TEST_CASE("memory is shown at the lines of Python that allocated it",
+          "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const std::string interpreter = GENERATE(from_range(python_commands()));
@@ -95,6 +97,25 @@ TEST_CASE("memory is shown at the lines of Python that allocated it", "[kernel][
         }
         CHECK((way.ends_with("backward") || outwards == label));
     }
+}
+
+// In one way only, on copies of the libraries: the exporter leaves detaching from them to its
+// helper process.
+TEST_CASE("by perf events, memory is shown at the lines of Python that allocated it",
+          "[kernel][long]") {
+    require_bpf();
+    const TemporaryDirectory copies;
+    copy_cuda_libraries(copies.path());
+    Exporter exporter(attached_by("perf") + finds_python);
+    const LeakingProgram program(python_commands().front(), "list",
+                                 {{"LD_LIBRARY_PATH", copies.path().string()}}, {},
+                                 copies / "libcudart.so.12");
+    program.call(exporter);
+    program.allocate();
+    wait_for_sites(exporter, program);
+    program.go_on("allocated again\n");
+    wait_for_sites(exporter, program);
+    exporter.end_by_perf();
 }
 
 TEST_CASE("functions of files that Python programs make have one name", "[kernel]") {

@@ -110,7 +110,8 @@ void reports_go(const Process &process, int next = 0) {
 
 }  // namespace
 
-TEST_CASE("the report of a process is the stand-in's own account", "[kernel][core][modes]") {
+TEST_CASE("the report of a process is the stand-in's own account",
+          "[kernel][core][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
