@@ -23,23 +23,6 @@ constexpr const char *unobserved_functions = "gpusnoop_function_unobserved_secon
 constexpr const char *paused_line = "they are observed intermittently";
 constexpr const char *resumed_line = "the calls of a function are observed again";
 
-// The dear function is in one group with others, which are followed by return probes and by exits,
-// and counted at their entry.
-std::string functions_limit_config(const std::string &mode, const std::string &dear,
-                                   const std::string &library = "libcalls.so*") {
-    return "log: {level: debug}\ncuda: {enabled: false, max_overhead: 3%}\n" + own_groups(mode) +
-           "    limited:\n      libraries: [\"" + library + "\"]" + R"(
-      functions:
-        - )" +
-           dear + R"(
-        - calls_wait
-        - calls_inner
-        - {symbol: calls_status, errors: nonzero}
-        - {name: "calls::choose", symbol: _ZN5calls6chooseEjl}
-        - {symbol: calls_eight, entry_only: true}
-)";
-}
-
 double unobserved_of(const Page &page, const std::string &function) {
     return page.sum(unobserved_functions, {{"function", function}});
 }
@@ -66,28 +49,42 @@ struct OwnCopy {
     }
 };
 
+// The dear function is in one group with others, which are followed by return probes and by exits,
+// and counted at their entry.
+std::string functions_limit_config(const std::string &mode, const std::string &dear) {
+    return "log: {level: debug}\ncuda: {enabled: false, max_overhead: 3%}\n" + own_groups(mode) +
+           "    limited:\n      libraries: [" + OwnCopy::name + "]" + R"(
+      functions:
+        - )" +
+           dear + R"(
+        - calls_wait
+        - calls_inner
+        - {symbol: calls_status, errors: nonzero}
+        - {name: "calls::choose", symbol: _ZN5calls6chooseEjl}
+        - {symbol: calls_eight, entry_only: true}
+)";
+}
+
 // An exporter, and a program that calls one function all the time.
 struct DearProgram {
     // `beside` is started before it, if it is anything, and says "hanging".
     explicit DearProgram(const std::string &mode, const std::string &config,
-                         const OwnCopy *copy = nullptr, const std::vector<std::string> &beside = {})
+                         const std::vector<std::string> &beside = {})
         : exporter(config),
-          environment(copy != nullptr ? copy->environment() : Process::Environment{}),
           holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"},
-                 environment) {
-        exporter.wait_until_attached_to(
-            copy != nullptr ? copy->library() : std::filesystem::path(standin("libcalls.so.1")));
+                 copy.environment()) {
+        exporter.wait_until_attached_to(copy.library());
         eventually("the cost of a probe to be measured", [&] {
             return exporter.scrape().has("gpusnoop_probe_cost_seconds", {{"mode", mode}});
         });
         if (!beside.empty()) {
-            neighbour = std::make_unique<Process>(beside, environment);
+            neighbour = std::make_unique<Process>(beside, copy.environment());
             neighbour->wait_for_output("hanging");
         }
         program = std::make_unique<Process>(
             std::vector<std::string>{standin("calls"), "--scenario", "dear_and_rare",
                                      "--until-stopped", "--name", "dear"},
-            environment);
+            copy.environment());
     }
 
     explicit DearProgram(const std::string &mode)
@@ -97,8 +94,8 @@ struct DearProgram {
         eventually("pauses", [&] { return count(exporter.log(), paused_line) >= pauses; });
     }
 
+    OwnCopy copy;
     Exporter exporter;
-    Process::Environment environment;
     Process holder;  // so that the library stays attached to
     std::unique_ptr<Process> neighbour;
     std::unique_ptr<Process> program;
@@ -122,7 +119,7 @@ const std::vector<std::string> rare = {"calls_wait", "calls_inner", "calls_statu
 }  // namespace
 
 TEST_CASE("a function that costs too much is observed intermittently, and others always",
-          "[kernel][modes]") {
+          "[kernel][modes][beside]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -151,7 +148,7 @@ TEST_CASE("a function that costs too much is observed intermittently, and others
 }
 
 TEST_CASE("after the pauses, all calls of a function that cost too much are counted",
-          "[kernel][modes]") {
+          "[kernel][modes][beside]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -162,11 +159,11 @@ TEST_CASE("after the pauses, all calls of a function that cost too much are coun
     eventually("the function to be observed again", [&] { return !is_paused(exporter); });
     std::vector<std::string> all = rare;
     all.emplace_back("calls_plain");
-    check_exact(exporter, run_mix("after"), "after", all);
+    check_exact(exporter, run_mix("after", dear.copy.environment()), "after", all);
 }
 
 TEST_CASE("a paused function that is to be counted in another way is attached to at once",
-          "[kernel][modes]") {
+          "[kernel][modes][beside]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -183,7 +180,8 @@ TEST_CASE("a paused function that is to be counted in another way is attached to
     check_exact(exporter, stop(*dear.program), "dear", rare);
 }
 
-TEST_CASE("the probes of a paused function are no reason to pause others", "[kernel][modes]") {
+TEST_CASE("the probes of a paused function are no reason to pause others",
+          "[kernel][modes][beside]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     CAPTURE(mode);
@@ -197,7 +195,7 @@ TEST_CASE("the probes of a paused function are no reason to pause others", "[ker
 }
 
 // That functions are attached to again after a pause, in each mode, is shown above.
-TEST_CASE("a pause ends with the processes behind it", "[kernel]") {
+TEST_CASE("a pause ends with the processes behind it", "[kernel][beside]") {
     require_bpf();
     const DearProgram dear(attach_modes().front());
     const Exporter &exporter = dear.exporter;
@@ -212,10 +210,8 @@ TEST_CASE("a paused function keeps its series when a reload removes another func
           "[kernel][long][beside]") {
     require_bpf();
     const std::string mode = attach_modes().front();
-    const OwnCopy copy;
-    std::string config =
-        "series: {retention: 10s}\n" + functions_limit_config(mode, "calls_plain", OwnCopy::name);
-    const DearProgram dear(mode, config, &copy);
+    std::string config = "series: {retention: 10s}\n" + functions_limit_config(mode, "calls_plain");
+    const DearProgram dear(mode, config);
     const Exporter &exporter = dear.exporter;
     dear.wait_for_pauses(5);  // it lasts longer than series are kept
     const std::string removed = "        - calls_wait\n";
@@ -233,12 +229,11 @@ TEST_CASE("a call that hangs stays in flight when another function of its group 
           "[kernel][long][beside]") {
     require_bpf();
     const std::string mode = attach_modes().front();
-    const OwnCopy copy;
     const DearProgram dear(
         mode,
         "in_flight: {min_age: 1ms}\n" +
-            functions_limit_config(mode, "calls_plain\n        - calls_callback", OwnCopy::name),
-        &copy, {standin("hangs"), "--threads", "1", "--only", "calls_callback", "--name", "hangs"});
+            functions_limit_config(mode, "calls_plain\n        - calls_callback"),
+        {standin("hangs"), "--threads", "1", "--only", "calls_callback", "--name", "hangs"});
     const Exporter &exporter = dear.exporter;
     const Labels of_call = {{"comm", "hangs"}, {"function", "calls_callback"}};
     dear.wait_for_pauses(1);

@@ -59,8 +59,9 @@ inline CallsTruth stop(Process &process) {
     return parse_calls(process.output());
 }
 
-inline CallsTruth run_mix(const std::string &comm) {
-    const Finished finished = run({standin("calls"), "--name", comm, "--threads", "4"});
+inline CallsTruth run_mix(const std::string &comm, const Process::Environment &environment = {}) {
+    const Finished finished =
+        run({standin("calls"), "--name", comm, "--threads", "4"}, environment);
     REQUIRE(finished.code == 0);
     return parse_calls(finished.output);
 }
