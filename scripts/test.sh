@@ -6,9 +6,9 @@
 #   LABEL=all scripts/test.sh     everything: what CI runs. Also all other tests of the release build, in each attach
 #                                 mode, the guests with other kernels, the benchmarks, packages, formatting, both
 #                                 sanitizers, and a compilation without a unity build
-#   LABEL=quick scripts/test.sh   only the tests of one label, from the release build: quick (no
-#                                 privileges), core (what the default adds to them), kernel (root and BPF), e2e
-#                                 (also servers), long, vm (the guests, which are among the long ones), or perf: the
+#   LABEL=quick scripts/test.sh   only the tests of one label, from the release build: quick (no privileges), unit (of
+#                                 these, the unit tests), core (what the default adds to them), kernel (root and BPF),
+#                                 e2e (also servers), long, vm (the guests, which are among the long ones), or perf: the
 #                                 tests that take a minute and more by perf events, which no other label includes
 #   LABEL=arm64 scripts/test.sh   builds for arm64 instead, and runs what it built emulated (tests/arm64)
 set -euo pipefail
@@ -47,7 +47,7 @@ fixed_addresses() {
 tests_of() { # tests_of PRESET [OPTION...]: as root, except what needs no privileges
     local tests=build/$1
     # Each run has its own list of failed tests.
-    [ "$label" != vm ] || tests=$tests/tests/vm
+    case $label in vm | unit) tests=$tests/tests/$label ;; esac
     local run=(ctest --test-dir "$tests" --output-on-failure --no-tests=error --parallel "$jobs" "${@:2}")
     if [ "$1" = "$preset" ]; then
         case $label in
@@ -58,7 +58,7 @@ tests_of() { # tests_of PRESET [OPTION...]: as root, except what needs no privil
         esac
         # As on a workstation in use, beside another program and another exporter; ALONE=1 leaves them away.
         case $label in
-        quick | vm | arm64) ;;
+        quick | unit | vm | arm64) ;;
         *) [ -n "${ALONE:-}" ] || run=(tests/in_company.sh build/release "${run[@]}") ;;
         esac
         if [ "$(id -u)" -ne 0 ] && [ "$label" != quick ]; then
@@ -86,7 +86,7 @@ second_run() { # second_run DIRECTORY COMMAND...
 
 formatting() {
     find exporter bpf bench tests \( -name '*.cpp' -o -name '*.h' -o -name '*.c' -o -name '*.cu' -o -name '*.cuh' \) \
-        -print0 | xargs -0 -n 16 -P "$jobs" clang-format-19 --dry-run -Werror
+        -print0 | xargs -0 -n 64 -P "$jobs" clang-format-19 --dry-run -Werror
 }
 
 metrics_page() { # docs/metrics.md is what the program says of itself
@@ -124,16 +124,16 @@ in_background() { # in_background LOG COMMAND...: in a process group of its own,
     started=$!
     beside+=("$started")
 }
-build() { # build [TARGET...]: also everything that is built by default
+build() { # build TARGET...
     cmake --preset "$preset"
-    timed build cmake --build --preset "$preset" --parallel "$jobs" --target all "$@"
+    timed build cmake --build --preset "$preset" --parallel "$jobs" --target "$@"
 }
 
 mkdir -p "$logs"
 rm -f "$logs"/*.log "$logs/times"
 touch "$logs/started"
 case $label in
-'' | quick | core) scripts/setup.sh --core ;;
+'' | quick | unit | core) scripts/setup.sh --core ;;
 arm64) scripts/setup.sh --arm64 ;;
 all)
     # On a terminal, ask before anything is installed. Otherwise build while the test tools are installed.
@@ -141,29 +141,39 @@ all)
     ;;
 *) scripts/setup.sh --tests ;;
 esac
-case $label in quick | arm64) ;; *) scripts/tracefs.sh ;; esac
+case $label in quick | unit | arm64) ;; *) scripts/tracefs.sh ;; esac
 
 case $label in
 all)
     in_background setup scripts/setup.sh --tests
-    build
+    # All but the unit tests, a fifth of it: they are compiled beside the tests that wait most.
+    but_unit_tests=({bpf,exporter,packaging,tests/fakes,tests/vm}/all all_but_unit_tests)
+    build "${but_unit_tests[@]}"
     wait "$started" || { cat "$logs/setup.log" && exit 1; }
-    build  # what needs the tools of tests
+    build "${but_unit_tests[@]}" # what needs the tools of tests
     ;;
-long) build bench ;; # which only a long test runs
-*) build ;;
+long) build all bench ;; # which only a long test runs
+*) build all ;;
 esac
 case $label in
 all)
-    # The tests of the release trace the machine, one at a time, and mostly wait. What the benchmarks' test runs, which is
-    # one of the last, is built beside them, then the guests run. What neither of them needs of the CPUs makes the other
-    # builds and runs their tests.
-    benchmarks_and_guests() {
-        timed "build of benchmarks" nice -n 19 cmake --build --preset "$preset" --parallel "$jobs" --target bench bpf_architectures \
-            bench_bpf_architectures >"$logs/bench-build.log" 2>&1 || { tail -n 40 "$logs/bench-build.log" && return 1; }
+    # The tests of the release trace the machine, one at a time, and mostly wait. The unit tests, and what the benchmarks'
+    # test runs, which is the last one, are built beside them, then the guests run. What neither of them needs of the CPUs
+    # makes the other builds and runs their tests.
+    unit_tests_and_guests() {
+        local result=0 unit_tests
+        timed "build of unit tests and benchmarks" nice -n 19 cmake --build --preset "$preset" --parallel "$jobs" --target all bench \
+            bpf_architectures bench_bpf_architectures >"$logs/second-build.log" 2>&1 || { tail -n 40 "$logs/second-build.log" && return 1; }
+        {
+            renice -n 19 "$BASHPID" >/dev/null
+            label=unit jobs=1 timed unit-tests tests_of release >"$logs/unit-tests.log" 2>&1
+        } &
+        unit_tests=$!
         # One guest after the other: two would take both CPUs from the release tests. Not niced: a starved guest's
         # tests fail.
-        label=vm jobs=1 timed guests tests_of release >"$logs/guest-tests.log" 2>&1
+        label=vm jobs=1 timed guests tests_of release >"$logs/guest-tests.log" 2>&1 || result=1
+        wait "$unit_tests" || result=1
+        return $result
     }
     other_parts() {
         local result=0 sanitizer
@@ -181,14 +191,15 @@ all)
         in_background "$1" bash -c "$(declare -f timed fixed_addresses tests_of second_run formatting metrics_page build_others "$1")
 set -euo pipefail; jobs=$jobs label=$label preset=$preset logs=$logs sanitizers='$sanitizers'; $1"
     }
-    beside_release benchmarks_and_guests
+    beside_release unit_tests_and_guests
     guests=$started
     beside_release other_parts
     others=$started
-    part release-tests tests_of release --label-exclude '^(vm|perf)$'
-    wait "$guests" || failed+=(guests)
+    # One that traces the machine, one beside it, and what only computes.
+    jobs=$((jobs + 1)) part release-tests tests_of release --label-exclude '^(vm|perf|unit)$' --exclude-regex _NOT_BUILT
+    wait "$guests" || failed+=("unit tests or guests")
     wait "$others" || failed+=(others)
-    for log in "$logs"/{benchmarks_and_guests,guest-tests,other_parts,formatting,metrics-page,other-builds,asan-tests,tsan-tests}.log; do
+    for log in "$logs"/{unit_tests_and_guests,unit-tests,guest-tests,other_parts,formatting,metrics-page,other-builds,asan-tests,tsan-tests}.log; do
         printf '\n== %s\n' "$(basename "$log" .log)"
         [ ! -f "$log" ] || cat "$log"
     done
