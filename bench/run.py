@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/benchmarks.md"
@@ -221,7 +222,10 @@ def main(arguments=None):
 
     def announced(name):
         print(f"\n== {name}\n", flush=True)
-        return run_one(name, options.build.resolve(), options.quick, QUICK_SECONDS if options.quick else FULL_SECONDS)
+        began = time.monotonic()
+        result = run_one(name, options.build.resolve(), options.quick, QUICK_SECONDS if options.quick else FULL_SECONDS)
+        print(f"run.py: {name} took {time.monotonic() - began:.0f} s", flush=True)
+        return result
 
     # One at a time: what they measure, and what some of them count, is of the whole machine.
     ended = map(announced, names)

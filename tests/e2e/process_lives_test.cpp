@@ -67,7 +67,7 @@ void check_short_processes(const std::string &mode, int thousands) {
     std::vector<truth::TruthSnapshot> truths;
     for (int thousand = 0; thousand < thousands; thousand++) {
         const TemporaryDirectory directory;
-        // A thousand show all calls there are. The others show that nothing is left of any.
+        // A thousand show all calls there are. Others show that nothing is left of any.
         const std::string work =
             thousand == 0 ? "--api both --iterations 2 --failures" : "--iterations 1";
         const Finished finished =
@@ -120,10 +120,10 @@ void run_as(pid_t pid, std::vector<std::string> command, const fs::path &truth_d
 
 }  // namespace
 
-TEST_CASE("five thousand short processes are counted to the last call, and leave nothing",
+TEST_CASE("two thousand short processes are counted to the last call, and leave nothing",
           "[e2e][long]") {
     require_bpf();
-    check_short_processes("session", 5);
+    check_short_processes("session", 2);
 }
 
 TEST_CASE("a thousand short processes are counted in the ways of older kernels, too",

@@ -288,32 +288,33 @@ TEST_CASE("a hanging thread shows the state that it hangs in, until it is killed
 TEST_CASE("a launching thread that is killed has its time in each state until then", "[kernel]") {
     require_bpf();
     const Exporter exporter(host_time_config("auto"));
-    const auto [step, state] =
-        GENERATE(table<std::string, std::string>({{"sleep", "sleep"},
-                                                  {"poll", "poll"},
-                                                  {"pipe", "pipe"},
-                                                  {"socket", "socket"},
-                                                  {"terminal", "device"},
-                                                  {"event", "other"},
-                                                  {"stop", "stopped"},
-                                                  {"burn_wall", "running"}}));
-    CAPTURE(step);
-    Process process = start(exporter, {"name", "victim", "launch", step, "60000"});
-    const double began = now();
-    process.signal(SIGUSR1);
-    double last = 0;
-    eventually("the state to show", [&] {
-        last = cell(exporter.scrape(), "victim", {"host", state});
-        return last > 0.1;
-    });
-    process.signal(SIGKILL);
-    (void)process.wait();
-    const double elapsed = now() - began;
-    host_time_check_at_rest(exporter);
-    const Page page = exporter.scrape();
-    CHECK(cell(page, "victim", {"host", state}) >= last);
-    CHECK(page.sum(seconds_total, {{"comm", "victim"}}) <= elapsed);
-    CHECK_FALSE(page.has(threads_gauge, {{"comm", "victim"}}));
+    for (const auto &[step, state] : std::map<std::string, std::string>{{"sleep", "sleep"},
+                                                                        {"poll", "poll"},
+                                                                        {"pipe", "pipe"},
+                                                                        {"socket", "socket"},
+                                                                        {"terminal", "device"},
+                                                                        {"event", "other"},
+                                                                        {"stop", "stopped"},
+                                                                        {"burn_wall", "running"}}) {
+        CAPTURE(step);
+        const std::string comm = "in_" + step;
+        Process process = start(exporter, {"name", comm, "launch", step, "60000"});
+        const double began = now();
+        process.signal(SIGUSR1);
+        double last = 0;
+        eventually("the state to show", [&] {
+            last = cell(exporter.scrape(), comm, {"host", state});
+            return last > 0.1;
+        });
+        process.signal(SIGKILL);
+        (void)process.wait();
+        const double elapsed = now() - began;
+        host_time_check_at_rest(exporter);
+        const Page page = exporter.scrape();
+        CHECK(cell(page, comm, {"host", state}) >= last);
+        CHECK(page.sum(seconds_total, {{"comm", comm}}) <= elapsed);
+        CHECK_FALSE(page.has(threads_gauge, {{"comm", comm}}));
+    }
 }
 
 TEST_CASE("a launching thread's time is in its states in real time, too", "[kernel]") {
