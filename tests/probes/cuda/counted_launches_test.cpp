@@ -1,4 +1,5 @@
 // Launches that are counted where they enter the driver, against what the libraries counted.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -249,10 +250,13 @@ TEST_CASE("a launch that hangs is shown while another program's launches are cou
     stuck.wait_for_output("waiting 1");
     stuck.signal(SIGUSR1);
     const auto hangs = [&] {
-        const HttpAnswer answer = http(exporter.port(), "/api/v1/in_flight?comm=stuck");
+        const HttpAnswer answer = http(exporter.port(), "/api/v1/in_flight");
         REQUIRE(answer.status == 200);
+        UNSCOPED_INFO(answer.body << '\n' << stuck.output() << exporter.log());
         const auto calls = nlohmann::json::parse(answer.body)["in_flight"];
-        return calls.size() == 1 && calls[0]["function"] == "cudaLaunchKernel";
+        const auto is_of_stuck = [](const nlohmann::json &call) { return call["comm"] == "stuck"; };
+        return std::ranges::count_if(calls, is_of_stuck) == 1 &&
+               (*std::ranges::find_if(calls, is_of_stuck))["function"] == "cudaLaunchKernel";
     };
     eventually("the launch to be shown", hangs);
     const Fast fast;
