@@ -6,13 +6,13 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/harness/cuda_truth.h"
+#include "tests/probes/functions/own_copy.h"
 #include "tests/probes/functions/reload.h"
 
 using namespace harness;
@@ -31,23 +31,6 @@ bool is_paused(const Exporter &exporter) {
     const std::string log = exporter.log();
     return count(log, paused_line) > count(log, resumed_line);
 }
-
-// Programs load it as libcalls.so.1. Exporters know it by a name that those of the tests that run
-// beside this one do not look for: these calls would keep their accounts from being at rest.
-struct OwnCopy {
-    static constexpr const char *name = "own_copy.so";
-
-    TemporaryDirectory directory;
-
-    OwnCopy() {
-        std::filesystem::copy_file(standin("libcalls.so.1"), library());
-        std::filesystem::create_symlink(name, directory / "libcalls.so.1");
-    }
-    [[nodiscard]] std::filesystem::path library() const { return directory / name; }
-    [[nodiscard]] Process::Environment environment() const {
-        return {{"LD_LIBRARY_PATH", directory.path().string()}};
-    }
-};
 
 // The dear function is in one group with others, which are followed by return probes and by exits,
 // and counted at their entry.

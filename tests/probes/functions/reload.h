@@ -48,9 +48,11 @@ inline std::string other_library(const std::string &mode) {
 inline const std::set<std::string> in_other = {"calls_recurse", "calls_eight",
                                                "calls::Square::area"};
 
-inline Process start_calling(const std::string &comm, unsigned threads) {
-    return Process({standin("calls"), "--until-stopped", "--name", comm, "--threads",
-                    std::to_string(threads)});
+inline Process start_calling(const std::string &comm, unsigned threads,
+                             const Process::Environment &environment = {}) {
+    return Process(
+        {standin("calls"), "--until-stopped", "--name", comm, "--threads", std::to_string(threads)},
+        environment);
 }
 
 inline CallsTruth stop(Process &process) {

@@ -6,6 +6,7 @@
 #include <catch2/generators/catch_generators_range.hpp>
 
 #include "tests/harness/cuda_truth.h"
+#include "tests/probes/functions/own_copy.h"
 
 using namespace harness;
 
@@ -89,21 +90,22 @@ TEST_CASE("while threads call, functions come and go, and those that stay lose n
 }
 
 TEST_CASE("thresholds, buckets, errors and names change for calls that are counted on",
-          "[kernel]") {
+          "[kernel][beside]") {
     require_bpf();
+    const OwnCopy copy;
     const auto config = [](const std::string &options) {
-        return "series: {retention: 10s}\n" + only_groups("auto") + R"(
-    changes:
-      libraries: ["libcalls.so*"]
+        return "series: {retention: 10s}\n" + only_groups("auto") +
+               "    changes:\n      libraries: [" + OwnCopy::name + "]" + R"(
       functions:
         - calls_plain
         - )" + options +
                "\n";
     };
     Exporter exporter(config("{symbol: calls_wait, slow_threshold: 1h}"));
-    const Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
-    exporter.wait_until_attached_to(standin("libcalls.so.1"));
-    Process process = start_calling("changed", 2);
+    const Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"},
+                         copy.environment());
+    exporter.wait_until_attached_to(copy.library());
+    Process process = start_calling("changed", 2, copy.environment());
     const Labels of = {{"comm", "changed"}, {"function", "calls_wait"}};
     eventually("calls to be counted",
                [&] { return calls(exporter.scrape(), "changed", "calls_wait") > 0; });
