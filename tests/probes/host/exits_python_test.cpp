@@ -54,7 +54,7 @@ PythonEnd python_end(const Trace &trace, const std::string &interpreter, const s
 }  // namespace
 
 TEST_CASE("a trace of ends has the line of Python of the call that a process ended in",
-          "[kernel][modes]") {
+          "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
     const std::string interpreter = GENERATE(from_range(python_commands()));
