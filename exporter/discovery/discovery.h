@@ -128,8 +128,8 @@ private:
     using File = FileOffers::File;
     // How long files are offered to attachers before new processes are looked at again.
     static constexpr std::chrono::milliseconds turn{50};
-    // What a user may take of discovery's time, as Turns adds it up: about a tenth of it, if the
-    // user goes on so.
+    // What the files of one user may take of discovery's time, as Turns adds it up: about a tenth
+    // of it, if the user goes on so.
     static constexpr std::chrono::milliseconds share_of_user{1500};
     // The user of a process that is gone.
     static constexpr std::uint32_t unknown_user = UINT32_MAX;
@@ -201,6 +201,7 @@ private:
     void advance(const Key &key, std::chrono::milliseconds patience);
     void await_answer(const Key &key, const ebpf::Mapping &mapping, const Error &error);
     void refuse(const Key &key, const ebpf::Mapping &mapping, const Error &error);
+    Result<> attach(Attacher &attacher, Library &library, std::uint32_t tgid);
     [[nodiscard]] bool is_excluded(const Key &key, const ebpf::Mapping &mapping,
                                    const Library &library);
     void offer(const Key &key, const processes::FileOpener::Opening &opening,
@@ -253,7 +254,8 @@ private:
     Held held_;
     // What one user or process may take, of time, of failures and of the log.
     struct Shares {
-        Turns turns;
+        Turns turns;  // by all that is done for a user
+        Turns files;  // by attaching, which is done for one file at a time
         FailedFiles failures;
         LineLimit lines;
     };

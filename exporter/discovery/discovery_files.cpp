@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // After a lease, and after an error that may pass.
-constexpr seconds before_next_try{1};
+constexpr milliseconds before_next_try{500};
 // The CPU time for the symbols of one file, for which all other files wait: enough for 1.5 million
 // of them on a CPU of 2021. Root's files may have more.
 constexpr milliseconds time_for_symbols{300};
@@ -189,7 +189,6 @@ void Discovery::advance(const Key &key, milliseconds patience) {
     }
     const auto opening = offers_.end_opening(key);
     if (*file) {
-        const Unpreferred unpreferred(spent_on(opening->mapping().tgid) >= share_of_user);
         offer(key, *opening, std::move(**file));
     } else {
         refuse(key, opening->mapping(), file->error());
@@ -209,7 +208,8 @@ bool Discovery::is_excluded(const Key &key, const ebpf::Mapping &mapping, const 
 }
 
 // It is tried again soon: also where the process does not answer, or its user's share of time is
-// used up, which is a matter of seconds. Each try is within that share.
+// used up, which is a matter of seconds. Each try is within that share. Another user's process that
+// maps the same file waits, too, but no longer.
 void Discovery::await_answer(const Key &key, const ebpf::Mapping &mapping, const Error &error) {
     offers_.postpone(key, mapping, Clock::now() + before_next_try);
     complain("a library cannot be opened yet", mapping, error);
@@ -242,6 +242,13 @@ void Discovery::refuse(const Key &key, const ebpf::Mapping &mapping, const Error
     complain("cannot open a library", mapping, error);
 }
 
+Result<> Discovery::attach(Attacher &attacher, Library &library, std::uint32_t tgid) {
+    const std::uint32_t user = user_of(tgid);
+    const Unpreferred unpreferred(shares_.files.spent_by(user) >= share_of_user);
+    const Turns::Spending spending(shares_.files, user);
+    return attacher.attach(library);
+}
+
 // A file that cannot be attached to is not tried again while it is in use: the same bytes would
 // fail the same way. No descriptor of it stays open.
 void Discovery::offer(const Key &key, const processes::FileOpener::Opening &opening,
@@ -267,7 +274,7 @@ void Discovery::offer(const Key &key, const processes::FileOpener::Opening &open
         return;
     }
     offers_.at(key).looks_at_locks = 0;
-    const auto attached = attacher.attach(library);
+    const auto attached = attach(attacher, library, mapping.tgid);
     if (!attached && attached.error().code == EAGAIN) {
         await_unlock(key, mapping, attached.error());  // locked since the question above
         return;

@@ -56,7 +56,9 @@ bool Discovery::must_wait(const Key &key, const ebpf::Mapping &mapping) {
     const auto began = Clock::now();
     const auto free = ebpf::check_mapper_locks(mapping.file, looks);
     if (const auto took = Clock::now() - began; took >= long_look) {
-        shares_.turns.spend(user_of(ebpf::main_mapper(mapping.file)), took);
+        const std::uint32_t user = user_of(ebpf::main_mapper(mapping.file));
+        shares_.turns.spend(user, took);
+        shares_.files.spend(user, took);
     }
     if (!free) {
         await_unlock(key, mapping, free.error());

@@ -60,8 +60,12 @@ std::optional<Error> Discovery::over_limit(const ebpf::Mapping &mapping, std::ui
 
 // Of another user than root, whose processes are containers of many people.
 bool Discovery::must_wait_for_share(const Key &key, const ebpf::Mapping &mapping) {
-    if (!mapping.is_by_process() || offers_.at(key).attached ||
-        spent_on(mapping.tgid) < share_of_user || user_of(mapping.tgid) == 0) {
+    shares_.files.forget();
+    if (!mapping.is_by_process() || offers_.at(key).attached || shares_.files.is_even()) {
+        return false;
+    }
+    const std::uint32_t user = user_of(mapping.tgid);
+    if (user == 0 || shares_.files.spent_by(user) < share_of_user) {
         return false;
     }
     await_answer(key, mapping, Error{"files of its user took too much time of late", ETIMEDOUT});
