@@ -13,8 +13,8 @@
 #include "exporter/probes/cuda/attach/programs.h"
 #include "exporter/probes/cuda/governor/launch_probes.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
-#include "exporter/probes/cuda/memory/python_tables.h"
 #include "exporter/probes/frame/python/interpreter.h"
+#include "exporter/probes/frame/python/tables.h"
 
 namespace gpusnoop::bench {
 
@@ -31,7 +31,9 @@ Result<> find_python_in_own(const probes::CudaPrograms &cuda, const Library &lib
         error != 0) {
         return fail_errno("find this process among those that use CUDA", -error);
     }
-    const probes::PythonTables tables(cuda.python_tables(), probes::CudaTables(cuda.tables()));
+    const probes::PythonTables tables(
+        cuda.python_tables(),
+        [all = probes::CudaTables(cuda.tables())](const auto &one) { return all.is_running(one); });
     tables.set_interpreter({own, process.since_ns}, python.interpreter());
     return {};
 }

@@ -118,7 +118,7 @@ struct cuda_allocation_record {
 	__u64 born_ns; /* identifies the allocation, together with the address */
 	__u64 context; /* 0: the device's primary one */
 	__u64 caller;  /* where the allocating call returned to */
-	__u64 python;  /* key in the table of Python's stacks, or CUDA_PYTHON_... */
+	__u64 python;  /* key in the table of Python's stacks, or PYTHON_STACK_... */
 	__s32 stack;   /* key in the table of stacks; negative: none */
 	__u16 kind;    /* enum cuda_memory_kind */
 	__u16 flags;

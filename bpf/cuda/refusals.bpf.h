@@ -75,7 +75,7 @@ static __always_inline void fill_refused(struct cuda_failed_record *record,
 		record->head.device = thread->live.device;
 	record->bytes = is_profilers ? 0 : thread->live.bytes;
 	record->caller = allocates ? thread->caller : 0;
-	record->python = allocates ? thread->python : CUDA_PYTHON_NONE;
+	record->python = allocates ? thread->python : PYTHON_STACK_NONE;
 	record->stack = allocates ? thread->stack : -1;
 	record->tid = bpf_get_current_task_btf()->pid;
 	record->kind = is_profilers ? CUDA_NO_MEMORY_KIND : thread->live.kind;

@@ -4,7 +4,6 @@
 #define GPUSNOOP_CUDA_TABLES_H
 
 #include "bpf/lib/processes/process.h"
-#include "bpf/lib/python/layout.h"
 
 /* All the tables have this kind of key. since_ns is 0 where the process may have made no call
  * yet. */
@@ -30,7 +29,6 @@ enum cuda_live_space {
 	CUDA_LIVE_EVENTS,	  /* of an event that was recorded in it */
 	CUDA_LIVE_CAPTURES, /* while it lasts, else the others are void: to the stream that it began
 			       on */
-	CUDA_LIVE_INTERPRETERS, /* (another table) 0 -> struct cuda_interpreter */
 };
 
 /* The size of that table. */
@@ -65,44 +63,6 @@ struct cuda_live {
 	__u32 reserved;
 };
 WIRE_SIZE(struct cuda_live, 64);
-
-/* The Python interpreter of a process, which the exporter finds. */
-struct cuda_interpreter {
-	struct python_layout frames;
-	__u32 frame_instruction; /* of _PyInterpreterFrame: the address of its instruction */
-	__u32 code_instructions; /* of PyCodeObject: the first one */
-	__u32 code_identity;	 /* the same: PYTHON_IDENTITY_WORDS */
-	__u32 identity_name;	 /* which of these is its name; 0: it has a version */
-	__u32 reserved;
-	__u32 stacks; /* of it that are in the table; counted again now and then, by the exporter */
-};
-WIRE_SIZE(struct cuda_interpreter, sizeof(struct python_layout) + 24);
-
-#define CUDA_PYTHON_FRAMES	  64
-#define CUDA_MAX_PYTHON_STACKS_OF 1024 /* one process */
-
-/* In place of a stack. */
-#define CUDA_PYTHON_NONE 0
-/* The bit: of a thread of PyTorch's autograd that is in no function of Python's; the stack is the
- * main thread's, which may wait for it. Alone: that one has none, either. */
-#define CUDA_PYTHON_BACKWARD 1
-
-struct cuda_python_frame {
-	__u64 code;	   /* address of its code object, and PYTHON_ENTRY */
-	__u32 identity;	   /* of that; 0: it could not be read */
-	__s32 instruction; /* that made the call: its place in the code, in units of 2 bytes */
-};
-WIRE_SIZE(struct cuda_python_frame, 16);
-
-/* An entry of the table of these, by a hash of all but the time. */
-struct cuda_python_stack {
-	__u64 used_ns; /* the last time */
-	__u64 since_ns;
-	__u32 tgid;
-	__u32 frames;
-	struct cuda_python_frame frame[CUDA_PYTHON_FRAMES]; /* innermost first */
-};
-WIRE_SIZE(struct cuda_python_stack, 24 + 16 * CUDA_PYTHON_FRAMES);
 
 /* A value of two tables: the CUDA processes, by tgid, and the ended processes whose memory records
  * were lost. The allocations of these stay in the table of live allocations until the exporter has

@@ -12,6 +12,7 @@
 #define CALL_HAS_RETURN_PROBE(call)  (!((call)->function & CUDA_EXITS))
 #define CALL_AFTER_ENTRY(regs, skip) continue_entry(regs, skip)
 #include "bpf/lib/call.bpf.h"
+#include "bpf/lib/python/stacks.h"
 
 /* The device that a thread has chosen. */
 struct choice {
@@ -68,6 +69,7 @@ struct thread {
 	__u64 pushes;
 	__u64 caller; /* of the open allocation */
 	__u64 python;
+	struct python_key python_key;
 	__s32 stack;
 	__u32 released; /* by the open free */
 	__u64 capture;	/* that the open call is recorded in; 0: it runs */

@@ -20,7 +20,10 @@ constexpr std::chrono::milliseconds between_readings{250};
 Result<std::unique_ptr<CudaConsumer>> CudaConsumer::start(const CudaPrograms &programs,
                                                           CudaAggregator &aggregator,
                                                           nanoseconds rescan_interval) {
-    auto names = CudaNames::start({programs.python_tables(), CudaTables(programs.tables())});
+    auto names = CudaNames::start(
+        {programs.python_tables(), [tables = CudaTables(programs.tables())](const auto &process) {
+             return tables.is_running(process);
+         }});
     if (!names) {
         return tl::unexpected(names.error());
     }
@@ -97,7 +100,7 @@ void CudaConsumer::rescan(nanoseconds now) {
     tables_.forget_registered_of_ended();
     tables_.forget_ended_captures();
     if (schedule_.has_reconciled()) {  // before, it is not known what an earlier exporter has kept
-        names_.rescan(aggregator_.running(), now, aggregator_.python_stacks());
+        names_.sites().rescan(aggregator_.running(), now, aggregator_.python_stacks());
     }
 }
 

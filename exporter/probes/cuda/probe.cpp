@@ -197,7 +197,7 @@ void CudaProbe::describe_new(Process &process) {
     }
     process.is_complete = has_all_calls(process);
     if (config_.python_stacks) {
-        consumer_->names().look_for_python(process);
+        consumer_->names().sites().look_for_python(process);
     }
 }
 

@@ -1,6 +1,6 @@
 // What stays of the kernel's tables of Python: interpreters of running processes, and stacks that
 // are in use.
-#include "exporter/probes/cuda/memory/python_tables.h"
+#include "exporter/probes/frame/python/tables.h"
 
 #include <bpf/bpf.h>
 
@@ -10,7 +10,9 @@
 #include <optional>
 
 #include "bpf/cuda/tables.h"
+#include "bpf/lib/python/stacks.h"
 #include "exporter/base/fd.h"
+#include "exporter/probes/cuda/memory/kernel_tables.h"
 #include "tests/harness/exporter.h"
 
 using namespace gpusnoop;
@@ -26,12 +28,14 @@ Fd hash_table() {
 }
 
 struct PythonTablesFixture {
-    Fd interpreters = hash_table<cuda_live_key, cuda_interpreter>();
-    Fd stacks = hash_table<std::uint64_t, cuda_python_stack>();
+    Fd interpreters = hash_table<python_key, python_interpreter>();
+    Fd stacks = hash_table<std::uint64_t, python_stack>();
     Fd processes = hash_table<std::uint32_t, cuda_live_process>();
     probes::PythonTables tables{
         {.interpreters = interpreters.get(), .stacks = stacks.get(), .max_stacks = 64},
-        probes::CudaTables({.processes = processes.get()})};
+        [table = probes::CudaTables({.processes = processes.get()})](const auto &process) {
+            return table.is_running(process);
+        }};
 
     void run(const probes::ProcessKey &process) const {
         cuda_live_process value{};
@@ -43,7 +47,7 @@ struct PythonTablesFixture {
     }
     void put(std::uint64_t stack, const probes::ProcessKey &process,
              std::chrono::nanoseconds used) const {
-        cuda_python_stack value{};
+        python_stack value{};
         value.used_ns = static_cast<std::uint64_t>(used.count());
         value.since_ns = process.since_ns;
         value.tgid = process.tgid;
@@ -52,10 +56,10 @@ struct PythonTablesFixture {
         value.frame[1] = {.code = 0x2000 | PYTHON_ENTRY, .identity = 6, .instruction = -1};
         REQUIRE(bpf_map_update_elem(stacks.get(), &stack, &value, BPF_ANY) == 0);
     }
-    [[nodiscard]] std::optional<cuda_interpreter> interpreter(
+    [[nodiscard]] std::optional<python_interpreter> interpreter(
         const probes::ProcessKey &process) const {
-        const cuda_live_key key{0, process.since_ns, process.tgid, CUDA_LIVE_INTERPRETERS};
-        cuda_interpreter value{};
+        const python_key key{process.since_ns, process.tgid, 0};
+        python_interpreter value{};
         return bpf_map_lookup_elem(interpreters.get(), &key, &value) == 0 ? std::optional(value)
                                                                           : std::nullopt;
     }
@@ -135,5 +139,5 @@ TEST_CASE("a stack of Python is that of its process", "[kernel]") {
     CHECK(frames[1].call.is_called_by_c);
     CHECK(fixture.tables.stack(python_other, 12).empty());
     CHECK(fixture.tables.stack(python_one, 13).empty());
-    CHECK(fixture.tables.stack(python_one, CUDA_PYTHON_BACKWARD).empty());
+    CHECK(fixture.tables.stack(python_one, PYTHON_STACK_BACKWARD).empty());
 }

@@ -28,10 +28,10 @@
 #include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/cuda/attach/programs.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
-#include "exporter/probes/cuda/memory/python_tables.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/frame/python/frames.h"
 #include "exporter/probes/frame/python/site_resolver.h"
+#include "exporter/probes/frame/python/tables.h"
 #include "exporter/symbols/stacks/patient_reader.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/machine/directory.h"
@@ -41,7 +41,7 @@ using bench::FakePython;
 
 namespace {
 
-constexpr std::size_t walked_frames = CUDA_PYTHON_FRAMES;
+constexpr std::size_t walked_frames = PYTHON_STACK_FRAMES;
 
 ebpf::Attach walk_attach(const std::string &mode) {
     return mode == "session" ? ebpf::Attach::session
@@ -146,7 +146,10 @@ private:
         probes_ = std::move(*attached);
     }
     [[nodiscard]] probes::PythonTables tables() const {
-        return {programs_->python_tables(), probes::CudaTables(programs_->tables())};
+        return {programs_->python_tables(),
+                [tables = probes::CudaTables(programs_->tables())](const auto &one) {
+                    return tables.is_running(one);
+                }};
     }
 
     const harness::TemporaryDirectory directory_;

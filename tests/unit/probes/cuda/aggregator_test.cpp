@@ -108,7 +108,7 @@ TEST_CASE("a process that is assumed to have ended ends once") {
                                          .context = 0,
                                          .caller = 0,
                                          .uses = 1,
-                                         .python = CUDA_PYTHON_NONE,
+                                         .python = PYTHON_STACK_NONE,
                                          .device = 0,
                                          .stack = -1,
                                          .kind = MEMORY_device,

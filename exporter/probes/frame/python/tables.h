@@ -1,14 +1,15 @@
-// The kernel's tables of Python interpreters, and of the stacks of Python's functions at
-// allocations (bpf/cuda/python.bpf.h).
+// A probe's tables in the kernel of Python interpreters, and of the stacks of Python's functions
+// (bpf/lib/python/stacks.bpf.h).
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <set>
+#include <utility>
 #include <vector>
 
-#include "exporter/probes/cuda/memory/kernel_tables.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/python/interpreter.h"
 #include "exporter/probes/frame/python/site_resolver.h"
@@ -23,11 +24,13 @@ public:
         int stacks = -1;
         std::size_t max_stacks = 0;
     };
-    // `tables` knows which processes run.
-    PythonTables(Maps maps, CudaTables tables) : maps_(maps), tables_(tables) {}
+    // Whether the probe's own table of processes has it.
+    using IsRunning = std::function<bool(const ProcessKey &)>;
+    PythonTables(Maps maps, IsRunning is_running)
+        : maps_(maps), is_running_(std::move(is_running)) {}
 
-    // From now on, the stacks of Python's functions are read at allocations of the process, if it
-    // runs.
+    // From now on, the stacks of Python's functions are read at traced calls of the process, if
+    // it runs.
     void set_interpreter(const ProcessKey &process, const PythonInterpreter &python) const;
     // Of such a stack, innermost first; empty if the table does not have it.
     [[nodiscard]] std::vector<PythonStackFrame> stack(const ProcessKey &process,
@@ -37,7 +40,7 @@ public:
 
 private:
     Maps maps_;
-    CudaTables tables_;
+    IsRunning is_running_;
 };
 
 }  // namespace gpusnoop::probes
