@@ -163,11 +163,13 @@ class Cuda:
         for process in one.processes:
             device = {"device": "cuda:0"}
             for name, values in (("allocated_bytes", allocated), ("reserved_bytes", reserved),
+                                 ("peak_allocated_bytes", list(accumulate(allocated, max))),
                                  ("outstanding_bytes", allocated), ("outstanding_allocations", number)):
                 self.gauge(f"gpusnoop_torch_memory_{name}", process, device, values)
             for holding, values in holdings:
-                self.gauge("gpusnoop_torch_memory_site_outstanding_bytes", process, {"site": holding.site},
-                           [0.9 * value for value in values])
+                for name, share in (("outstanding", 0.9), ("error", 0.05)):
+                    self.gauge(f"gpusnoop_torch_memory_site_{name}_bytes", process, {"site": holding.site},
+                               [share * value for value in values])
             for values, allocations, frees in ((allocated, "allocation_bytes", "free_bytes"),
                                                (number, "allocations", "frees")):
                 up = risen(values)

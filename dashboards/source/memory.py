@@ -132,14 +132,20 @@ def _tensors():
         timeseries("Memory in tensors", "Memory that PyTorch's allocator has handed out, by its own count, of the ten processes "
                    "with the most. Needs torch: {enabled: true}.", "bytes",
                    (lines(10, total(by_device, allocated)), device_name)),
+        timeseries("Peak memory in tensors", "The most that PyTorch's allocator has handed out to each process since the exporter "
+                   "has observed it, of the ten processes with the most: what they need.", "bytes",
+                   (lines(10, total(by_device, own("torch_memory_peak_allocated_bytes", PROGRAM))), device_name)),
         timeseries("Cached by PyTorch, in no tensor", "Memory that the allocator holds but has not handed out. What remains after "
                    "torch.cuda.empty_cache() is fragmented.", "bytes",
                    (lines(10, f"({total(by_device, reserved)}\n  - {total(by_device, allocated)})"), device_name)),
         table("Call sites of tensors", "Where tensors that still exist were allocated: the 30 call sites that hold the most. "
-              "Tensors from before the exporter's start are not included.",
+              "Tensors from before the exporter's start are not included. With torch: {sampling: true}, estimates of lines of "
+              "Python: of 100, 95 are off by no more than the column says.",
               [*node_columns(), *program_columns(), Column("pid", "pid"), Column("at", "call site"),
-               Column("Value #A", "held", "bytes"), Column("Value #B", "growth", "bytes", colors=GROWTH_COLORS)],
-              *within(BY_SITE, sites, growth(BY_SITE, site)), width=24, height=8, sort=("growth", "held")),
+               Column("Value #A", "held", "bytes"), Column("Value #C", "off by at most", "bytes"),
+               Column("Value #B", "growth", "bytes", colors=GROWTH_COLORS)],
+              *within(BY_SITE, sites, growth(BY_SITE, site), total(BY_SITE, of_sites("torch_memory_site_error_bytes"))),
+              width=24, height=8, sort=("growth", "held")),
         timeseries("Live tensor blocks by process", "A leak of small tensors shows here before it shows in bytes.", "short",
                    (lines(10, total(BY_PROCESS, own("torch_memory_outstanding_allocations", PROGRAM))), PROCESS_NAME)),
         timeseries("Out-of-memory errors in PyTorch", "Requests that the allocator refused: OutOfMemoryError in the program.",

@@ -11,6 +11,14 @@ namespace gpusnoop::ebpf {
 
 namespace {
 
+// Hash tables that grow as they fill need an allocator that BPF programs may use anywhere, which
+// came with Linux 6.1 (commit 7c8199e24fa0, "bpf: Introduce any context BPF specific memory
+// allocator"). Before, the kernel allocates all of a table at once.
+bool tables_can_grow() {
+    static const bool can_grow = has_type("bpf_mem_alloc");
+    return can_grow;
+}
+
 // Zero if it is not loaded.
 Runs runs_of(const bpf_program *program) {
     bpf_prog_info info{};
@@ -60,15 +68,33 @@ void load_if(bpf_program *program, bool wanted) {
     bpf_program__set_autoload(program, wanted);
 }
 
-bool tables_can_grow() {
-    static const bool can_grow = has_type("bpf_mem_alloc");
-    return can_grow;
-}
-
 void grow_on_demand(bpf_map *table) {
     if (tables_can_grow()) {
         bpf_map__set_map_flags(table, bpf_map__map_flags(table) | BPF_F_NO_PREALLOC);
     }
+}
+
+void size_table(bpf_map *map, std::uint32_t entries, std::uint32_t most_at_once) {
+    const bool can_grow = tables_can_grow();
+    bpf_map__set_max_entries(map, can_grow ? entries : std::min(entries, most_at_once));
+    if (!can_grow) {
+        bpf_map__set_map_flags(map, bpf_map__map_flags(map) & ~BPF_F_NO_PREALLOC);
+    }
+}
+
+// Programs in a table for tail calls are of the kind of those that call them.
+void prepare_tail(bpf_program *tail, const bpf_program *entry, bool wanted) {
+    load_if(tail, wanted);
+    bpf_program__set_expected_attach_type(tail, bpf_program__expected_attach_type(entry));
+}
+
+int set_tail(const bpf_map *tails, const bpf_program *tail) {
+    if (!bpf_program__autoload(tail)) {
+        return 0;
+    }
+    const std::uint32_t first = 0;
+    const int program = bpf_program__fd(tail);
+    return bpf_map_update_elem(bpf_map__fd(tails), &first, &program, BPF_ANY);
 }
 
 bpf_program *find_program(const bpf_object *object, std::string_view part) {

@@ -29,13 +29,17 @@ struct Runs {
 
 void load_if(bpf_program *program, bool wanted);
 
-// Hash tables that grow as they fill need an allocator that BPF programs may use anywhere, which
-// came with Linux 6.1 (commit 7c8199e24fa0, "bpf: Introduce any context BPF specific memory
-// allocator"). Before, the kernel allocates all of a table at once.
-[[nodiscard]] bool tables_can_grow();
 // Makes the hash table take memory only for its entries, if the kernel can do that. Call it before
 // load.
 void grow_on_demand(bpf_map *table);
+// The kernel allocates the entries of such a hash table (BPF_F_NO_PREALLOC) as it fills, where it
+// can; else all at once, and then they are `most_at_once` at most. Call it before load.
+void size_table(bpf_map *map, std::uint32_t entries, std::uint32_t most_at_once);
+
+// `tail` continues the program `entry`, which calls it through the only element of `tails`. The
+// first before the load; the second after it, and returns 0 or the negative errno.
+void prepare_tail(bpf_program *tail, const bpf_program *entry, bool wanted);
+[[nodiscard]] int set_tail(const bpf_map *tails, const bpf_program *tail);
 
 // The program or map named PROBE_`part` (bpf/lib/names.bpf.h), for any probe; null if the object
 // has no such program or map.

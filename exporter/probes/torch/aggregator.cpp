@@ -57,6 +57,13 @@ bool TorchAggregator::on_record(std::span<const std::byte> bytes) {
     if (!processes_.on_record(bytes)) {
         return false;
     }
+    if (const auto start = ebpf::decode<traced_start_record>(bytes)) {
+        if (const TorchProcess *const process =
+                processes_.find({start->head.tgid, start->head.since_ns})) {
+            settings_.started(*process);
+        }
+        return true;
+    }
     const auto end = ebpf::decode<traced_end_record>(bytes);
     if (TorchProcess *const ended =
             end ? processes_.find({end->head.tgid, end->head.since_ns}) : nullptr) {
@@ -71,11 +78,15 @@ void TorchAggregator::on_usage(TorchProcess &process, TorchProcess::Device &devi
     // The CPU has several allocators, each with sums of its own.
     const bool has_totals = (record.flags & TORCH_HAS_TOTALS) != 0 && record.device_type != 0;
     if (has_totals && (!device.totals || record.head.at_ns >= device.totals->at_ns)) {
-        device.totals = {record.head.at_ns, record.allocated, record.reserved};
+        const std::uint64_t peak = device.totals ? device.totals->peak : 0;
+        device.totals = {record.head.at_ns, record.allocated, record.reserved,
+                         std::max<std::uint64_t>(peak, record.allocated)};
     }
     if (record.head.type == TORCH_OUT_OF_MEMORY) {
         count(process, device.name, of_.out_of_memory, device.out_of_memory, 1);
         refused(process, record);
+    } else if (process.is_given_up) {
+        return;  // it was sent before
     } else if (record.bytes > 0) {
         allocated(process, device, record);
     } else if (record.bytes < 0) {
@@ -104,11 +115,17 @@ void TorchAggregator::refused(const TorchProcess &process, const torch_record &r
 void TorchAggregator::allocated(TorchProcess &process, TorchProcess::Device &device,
                                 const torch_record &record) {
     const auto bytes = static_cast<std::uint64_t>(record.bytes);
-    count(process, device.name, of_.allocations, device.allocations, 1);
-    count(process, device.name, of_.allocation_bytes, device.allocation_bytes, bytes);
-    const TorchBlock block{.bytes = bytes,
-                           .site = {record.stack, record.caller},
-                           .device = {record.device_type, record.device}};
+    if (!settings_.is_sampling) {
+        count(process, device.name, of_.allocations, device.allocations, 1);
+        count(process, device.name, of_.allocation_bytes, device.allocation_bytes, bytes);
+    }
+    const bool is_sampled = (record.flags & TORCH_SAMPLED) != 0;
+    const TorchBlock block{
+        .bytes = bytes,
+        .site = {record.stack, record.caller, record.python},
+        .device = {record.device_type, record.device},
+        .weight = is_sampled ? std::max<std::uint64_t>(record.weight, bytes) : bytes,
+        .at_ns = record.head.at_ns};
     // Also of a block that is not followed: its stack is in the kernel's table until the process
     // ends.
     if (const auto ticket = names_.used(process.sites, process.key, block.site)) {
@@ -162,6 +179,9 @@ void TorchAggregator::give_back_room(TorchProcess &process, std::size_t blocks) 
 }
 
 void TorchAggregator::freed(TorchProcess &process, const TorchBlock &block) {
+    if (settings_.is_sampling) {
+        return;  // the programs have counted it
+    }
     TorchProcess::Device &device = process.devices[block.device];
     count(process, device.name, of_.frees, device.frees, 1);
     count(process, device.name, of_.free_bytes, device.free_bytes, block.bytes);
@@ -169,6 +189,9 @@ void TorchAggregator::freed(TorchProcess &process, const TorchBlock &block) {
 
 void TorchAggregator::freed_unknown(const TorchProcess &process, TorchProcess::Device &device) {
     device.has_missing_blocks = true;
+    if (settings_.is_sampling) {
+        return;
+    }
     count(process, device.name, of_.untracked_frees, device.untracked_frees, 1);
 }
 
@@ -185,15 +208,30 @@ void TorchAggregator::count(const TorchProcess &process, const std::string &devi
 
 // Its memory went with it.
 void TorchAggregator::release(TorchProcess &process) {
+    if (const TorchTables *const tables = settings_.tables()) {
+        for (const std::uint64_t address :
+             process.blocks.addresses_if([](auto, const auto &) { return true; })) {
+            tables->forget_block(process.key, address);
+        }
+    }
     give_back_room(process, process.blocks.size());
     process.blocks = {};
     names_.ended(process.sites);
 }
 
 void TorchAggregator::tidy(nanoseconds now) {
-    processes_.for_each([this](TorchProcess &process) {
-        if (process.ended) {  // found in /proc: the record of its end was lost
-            release(process);
+    note_totals();
+    look_at_costs(now);
+    const TorchTables *const tables = settings_.tables();
+    processes_.for_each([&](TorchProcess &process) {
+        if (!process.ended) {
+            return;
+        }
+        release(process);  // found in /proc: the record of its end was lost
+        for (const auto &[device, known] : process.devices) {
+            if (tables != nullptr) {
+                tables->forget_totals(process.key, device);
+            }
         }
     });
     (void)processes_.tidy(now);
@@ -201,8 +239,9 @@ void TorchAggregator::tidy(nanoseconds now) {
 
 std::vector<series::FamilySnapshot> TorchAggregator::report() {
     overhead_.note_running(processes_, settings_.cost_of);
+    note_totals();
     series::FamilySet gauges(settings_.series.budget, true);
-    add_torch_gauges(gauges, processes_, settings_.max_call_sites);
+    add_torch_gauges(gauges, processes_, settings_.max_call_sites, settings_.is_sampling);
     std::vector<series::FamilySnapshot> snapshots = families().snapshots();
     page_families_.add(gauges, snapshots);
     return snapshots;
@@ -218,7 +257,7 @@ std::vector<ProcessAllocations> TorchAggregator::allocations() const {
     std::vector<ProcessAllocations> all;
     processes_.for_each([&](const TorchProcess &process) {
         if (!process.ended) {
-            all.push_back(torch_allocations_of(process));
+            all.push_back(torch_allocations_of(process, settings_.is_sampling));
         }
     });
     return all;

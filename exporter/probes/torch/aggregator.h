@@ -8,19 +8,22 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "bpf/torch.h"
+#include "bpf/torch/torch.h"
 #include "exporter/probes/frame/allocations/allocations_api.h"
 #include "exporter/probes/frame/allocations/call_sites.h"
 #include "exporter/probes/frame/bpf/overhead.h"
 #include "exporter/probes/frame/counting_aggregator.h"
 #include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/probes/torch/blocks.h"
+#include "exporter/probes/torch/budget.h"
 #include "exporter/probes/torch/devices.h"
 #include "exporter/probes/torch/families.h"
+#include "exporter/probes/torch/tables.h"
 
 namespace gpusnoop::probes {
 
@@ -30,11 +33,13 @@ struct TorchProcess : KnownProcess {
         std::uint64_t at_ns = 0;
         std::uint64_t allocated = 0;
         std::uint64_t reserved = 0;
+        std::uint64_t peak = 0;  // the most that was allocated
     };
     struct Device {
         std::string name;
         std::optional<Totals> totals;
         bool has_missing_blocks = false;  // known by a free, or over the limit
+        torch_totals counted{};           // with sampling: what the families have of them
         // Slots, looked up once.
         std::optional<series::Slot> allocations, allocation_bytes, frees, free_bytes,
             untracked_frees, out_of_memory;
@@ -45,10 +50,12 @@ struct TorchProcess : KnownProcess {
     std::size_t reserved_blocks = 0;
     std::optional<std::uint32_t> reserve_user;
     ProcessSites sites;
+    // With sampling:
+    TorchBudget budget;
+    std::uint64_t rate = TORCH_FIRST_RATE;
+    bool has_missed_samples = false;
+    bool is_given_up = false;  // it cost too much
 };
-
-// Over max_live_allocations, so many users can hold as many blocks again.
-inline constexpr std::size_t torch_shares = 16;
 
 struct TorchSettings {
     SeriesSettings series;
@@ -58,6 +65,11 @@ struct TorchSettings {
         [](auto, const auto &, const auto &) {};
     std::function<void(std::int32_t stack)> forget_stack = [](auto) {};
     std::function<void(const TorchRefusal &)> refused = [](const auto &) {};
+    // A process has made its first call.
+    std::function<void(const TorchProcess &)> started = [](const auto &) {};
+    // With sampling, the tables of the programs, as soon as these are loaded.
+    bool is_sampling = false;
+    std::function<const TorchTables *()> tables = [] { return nullptr; };
     CostOf cost_of = [](const auto &) { return 0; };
     OverheadLimitsPtr overhead{};
 };
@@ -72,9 +84,17 @@ public:
     // For once a second; all records from before `now` must have been read.
     void tidy(std::chrono::nanoseconds now);
 
+    // With sampling. Forgets live blocks with records from before `until`, of which `live` does not
+    // have the addresses: the records of their frees were lost.
+    void reconcile(const TorchTables::Blocks &live, std::uint64_t until);
+    // The stacks of Python's functions that live blocks have. Forgets the names of sites that had
+    // no blocks the last time either.
+    [[nodiscard]] std::set<std::uint64_t> python_stacks();
+
     [[nodiscard]] std::vector<series::FamilySnapshot> report();
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const;
     [[nodiscard]] std::vector<ProcessAllocations> allocations() const;
+    [[nodiscard]] bool is_sampling() const { return settings_.is_sampling; }
     // Allocations over the limit, which are counted and not followed.
     [[nodiscard]] std::uint64_t forgotten() const { return forgotten_; }
 
@@ -90,6 +110,11 @@ private:
     void count(const TorchProcess &process, const std::string &device, series::Family &family,
                std::optional<series::Slot> &slot, std::uint64_t amount);
     void release(TorchProcess &process);
+    // With sampling.
+    void note_totals();
+    void note_totals(TorchProcess &process, const TorchDeviceTotals &of);
+    void look_at_costs(std::chrono::nanoseconds now);
+    void give_up(TorchProcess &process);
 
     TorchSettings settings_;
     Overhead overhead_;

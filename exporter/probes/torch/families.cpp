@@ -50,6 +50,10 @@ TorchGauges make_torch_gauges(series::FamilySet &set) {
                               "Bytes of device memory that the allocator holds, both in use by "
                               "tensors and cached (torch.cuda.memory_reserved).",
                               of_device),
+        .peak = set.gauge("torch_memory_peak_allocated_bytes",
+                          "Most bytes that PyTorch's allocator has reported as in use by tensors, "
+                          "in each running process since the exporter has observed it.",
+                          of_device),
         .outstanding_bytes = set.gauge("torch_memory_outstanding_bytes",
                                        "Bytes of live blocks whose allocation was observed, per "
                                        "running process.",
@@ -61,8 +65,20 @@ TorchGauges make_torch_gauges(series::FamilySet &set) {
         .site_bytes = set.gauge("torch_memory_site_outstanding_bytes",
                                 "Bytes of live blocks by call site, for the call sites that hold "
                                 "the most in each running process; /api/v1/torch_allocations has "
-                                "all of them.",
+                                "all of them. With torch.sampling, an estimate: the rest is in "
+                                "the site \"[not sampled]\".",
                                 {{"site"}}),
+        .site_error_bytes = set.gauge("torch_memory_site_error_bytes",
+                                      "With torch.sampling, how far the value in "
+                                      "torch_memory_site_outstanding_bytes may be off, with a "
+                                      "probability of 95 %.",
+                                      {{"site"}}),
+        .sample_bytes = set.gauge("torch_memory_sample_bytes",
+                                  "With torch.sampling, the mean number of allocated bytes from "
+                                  "one sampled block to the next, in each running process. 0: "
+                                  "observing its tensors cost more than 0.5 % of a CPU, so they "
+                                  "are not observed any more.",
+                                  {}),
     };
 }
 

@@ -16,7 +16,8 @@ TorchFamilies make_torch_families(series::FamilySet &set);
 // Gauges of the present state of each process, always with the label pid. They are made and filled
 // for each page.
 struct TorchGauges {
-    series::Family &allocated, &reserved, &outstanding_bytes, &outstanding_allocations, &site_bytes;
+    series::Family &allocated, &reserved, &peak, &outstanding_bytes, &outstanding_allocations,
+        &site_bytes, &site_error_bytes, &sample_bytes;
 };
 
 TorchGauges make_torch_gauges(series::FamilySet &set);

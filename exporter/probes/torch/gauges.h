@@ -14,8 +14,9 @@ struct TorchProcess;
 
 // `sites`: how many call sites are shown of each process.
 void add_torch_gauges(series::FamilySet &gauges, const ProcessTable<TorchProcess> &processes,
-                      std::size_t sites);
+                      std::size_t sites, bool is_sampling);
 
-[[nodiscard]] ProcessAllocations torch_allocations_of(const TorchProcess &process);
+[[nodiscard]] ProcessAllocations torch_allocations_of(const TorchProcess &process,
+                                                      bool is_sampling);
 
 }  // namespace gpusnoop::probes

@@ -35,6 +35,16 @@ public:
                .forget_stack = [this](std::int32_t stack) { consumer_->forget_stack(stack); },
                .refused = [refusals = shared.torch_refusals](
                               const auto &refusal) { refusals->add(refusal); },
+               .started =
+                   [this](const TorchProcess &process) {
+                       if (config_.sampling) {
+                           consumer_->sites().look_for_python(process);
+                       }
+                   },
+               .is_sampling = config_.sampling,
+               .tables = [this]() -> const TorchTables * {
+                   return config_.sampling && consumer_ ? &consumer_->tables() : nullptr;
+               },
                .cost_of =
                    [this](const ProcessKey &process) {
                        return cost_in<process_entry>(programs_->processes_map(), process);
@@ -111,7 +121,8 @@ constinit const ProbeKind torch_kind = {
     .declare = declare_torch_families,
     .counts = {.entries = true,
                .forgotten = true,
-               .lost = lost_for({LOST_ring_full, LOST_no_state, LOST_process_table}),
+               .lost = lost_for({LOST_ring_full, LOST_throttled, LOST_no_state, LOST_process_table,
+                                 LOST_allocation_table, LOST_table_full}),
                .attach_failures = library_failures},
     .api_pages = torch_pages,
 };

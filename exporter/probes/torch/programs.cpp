@@ -2,11 +2,14 @@
 
 #include <bpf/libbpf.h>
 
+#include <cstdint>
 #include <set>
 #include <string_view>
 #include <utility>
 
-#include "bpf/torch.h"
+#include "bpf/lib/python/layout.h"
+#include "bpf/torch/torch.h"
+#include "exporter/base/log.h"
 #include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/ebpf/object.h"
@@ -41,6 +44,33 @@ constexpr TorchFunction torch_functions[] = {
     {"_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE", TORCH_REPORTS_OUT_OF_MEMORY},
     {"_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE", TORCH_REPORTS_OUT_OF_MEMORY},
 };
+
+// Where a table cannot grow.
+constexpr std::uint32_t max_blocks_at_once = 65'536;
+constexpr std::uint32_t max_python_at_once = 2'048;
+
+void apply_settings(torch_bpf &skeleton, const TorchConfig &config, bool reads_python) {
+    auto &maps = skeleton.maps;
+    bpf_map__set_max_entries(maps.torch_events, config.ring_bytes);
+    ebpf::grow_on_demand(maps.torch_procs);
+    ebpf::grow_on_demand(maps.torch_samplings);
+    ebpf::grow_on_demand(maps.torch_totals);
+    bpf_map__set_max_entries(maps.torch_stacks, config.call_stacks ? config.max_call_stacks : 1);
+    if (!config.sampling) {
+        bpf_map__set_max_entries(maps.torch_samplings, 1);
+        bpf_map__set_max_entries(maps.torch_totals, 1);
+    }
+    ebpf::size_table(maps.torch_blocks, config.sampling ? config.max_live_allocations : 1,
+                     max_blocks_at_once);
+    ebpf::size_table(maps.torch_pythons, reads_python ? PYTHON_MAX_PROCESSES : 1,
+                     PYTHON_MAX_PROCESSES);
+    ebpf::size_table(maps.torch_pystacks, reads_python ? config.max_call_stacks : 1,
+                     max_python_at_once);
+    skeleton.rodata->keep_stacks = config.call_stacks;
+    skeleton.rodata->is_sampling = config.sampling;
+    skeleton.rodata->python_stacks = reads_python;
+    skeleton.rodata->max_blocks_of_process = bpf_map__max_entries(maps.torch_blocks) / torch_shares;
+}
 
 Result<std::vector<ebpf::AttachPoint>> find_points(const discovery::Library &library) {
     const auto elf = symbols::ElfFile::open(library.readable(), library.limits);
@@ -94,36 +124,64 @@ void TorchPrograms::set_costs(const ebpf::ProbeCosts &costs) {
     }
 }
 
+TorchKernelTables TorchPrograms::tables() const {
+    const auto &maps = loaded_->skeleton->maps;
+    return TorchKernelTables({.samplings = bpf_map__fd(maps.torch_samplings),
+                              .totals = bpf_map__fd(maps.torch_totals),
+                              .blocks = bpf_map__fd(maps.torch_blocks),
+                              .max_totals = bpf_map__max_entries(maps.torch_totals),
+                              .max_blocks = bpf_map__max_entries(maps.torch_blocks)});
+}
+
+PythonTables::Maps TorchPrograms::python_tables() const {
+    const auto &maps = loaded_->skeleton->maps;
+    const bool has_walk = bpf_program__autoload(loaded_->skeleton->progs.torch_python);
+    return {.interpreters = has_walk ? bpf_map__fd(maps.torch_pythons) : -1,
+            .stacks = bpf_map__fd(maps.torch_pystacks),
+            .max_stacks = bpf_map__max_entries(maps.torch_pystacks)};
+}
+
 Result<std::unique_ptr<TorchPrograms>> TorchPrograms::load(const TorchConfig &config,
                                                            const ebpf::Features &features) {
     Error last{"no way to attach to functions works on this machine"};
     for (const AttachMode mode : attach_modes(config.attach, features)) {
-        auto programs = load_as(mode, config);
+        auto programs = load_as(mode, config, config.sampling);
         if (programs) {
             return programs;
         }
         last = programs.error();
+        if (!config.sampling) {
+            continue;
+        }
+        programs = load_as(mode, config, false);  // the rest is worth more
+        if (programs) {
+            log::warn("call sites have no Python functions: this kernel refuses the programs",
+                      {{"probe", "torch"}, {"reason", last.message}});
+            return programs;
+        }
     }
     return tl::unexpected(last);
 }
 
 Result<std::unique_ptr<TorchPrograms>> TorchPrograms::load_as(AttachMode mode,
-                                                              const TorchConfig &config) {
+                                                              const TorchConfig &config,
+                                                              bool reads_python) {
     auto loaded = std::make_unique<Loaded>();
     loaded->skeleton.reset(torch_bpf::open());
     if (!loaded->skeleton) {
         return fail_errno("open the BPF programs");
     }
     const ebpf::CallPrograms calls = ebpf::choose_call_programs(loaded->skeleton->obj, mode, false);
-    bpf_map__set_max_entries(loaded->skeleton->maps.torch_events, config.ring_bytes);
-    ebpf::grow_on_demand(loaded->skeleton->maps.torch_procs);
-    bpf_map__set_max_entries(loaded->skeleton->maps.torch_stacks,
-                             config.call_stacks ? config.max_call_stacks : 1);
-    loaded->skeleton->rodata->keep_stacks = config.call_stacks;
-    if (const int error = torch_bpf::load(loaded->skeleton.get()); error != 0) {
+    auto &programs = loaded->skeleton->progs;
+    apply_settings(*loaded->skeleton, config, reads_python);
+    ebpf::prepare_tail(programs.torch_python, calls.enter, reads_python);
+    int error = torch_bpf::load(loaded->skeleton.get());
+    if (error == 0) {
+        error = ebpf::set_tail(loaded->skeleton->maps.torch_tails, programs.torch_python);
+    }
+    if (error != 0) {
         return fail_errno("load the BPF programs (" + std::string(to_string(mode)) + ")", -error);
     }
-    auto &programs = loaded->skeleton->progs;
     for (const bpf_program *program : {programs.torch_exit, programs.torch_exec}) {
         ebpf::Link link(bpf_program__attach(program));
         if (!link) {

@@ -11,7 +11,9 @@
 #include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/ebpf/object.h"
+#include "exporter/probes/frame/python/tables.h"
 #include "exporter/probes/torch/settings.h"
+#include "exporter/probes/torch/tables.h"
 
 namespace gpusnoop::probes {
 
@@ -41,13 +43,17 @@ public:
     [[nodiscard]] int stacks_map() const;
     [[nodiscard]] int account_map() const;
     [[nodiscard]] int processes_map() const;  // its values are process_entry
+    // With sampling.
+    [[nodiscard]] TorchKernelTables tables() const;
+    [[nodiscard]] PythonTables::Maps python_tables() const;
     [[nodiscard]] ebpf::Runs runs() const;
 
 private:
     struct Loaded;
     TorchPrograms(std::unique_ptr<Loaded> loaded, ebpf::CallPrograms calls);
     static Result<std::unique_ptr<TorchPrograms>> load_as(ebpf::AttachMode mode,
-                                                          const TorchConfig &config);
+                                                          const TorchConfig &config,
+                                                          bool reads_python);
 
     std::unique_ptr<Loaded> loaded_;
     ebpf::CallPrograms calls_;

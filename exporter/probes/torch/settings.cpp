@@ -9,6 +9,7 @@ namespace gpusnoop::probes {
 void read_torch(config::Section torch, config::Config &config) {
     TorchConfig value;
     torch.boolean("enabled", value.enabled);
+    torch.boolean("sampling", value.sampling);
     torch.file_name_globs("libraries", value.libraries);
     torch.choice("attach", value.attach, ebpf::attach_names);
     torch.ring_bytes("ring_bytes", value.ring_bytes);

@@ -12,6 +12,8 @@ namespace gpusnoop::probes {
 
 struct TorchConfig {
     bool enabled = false;
+    // Send records of sampled blocks only, with their lines of Python.
+    bool sampling = false;
     // Globs that match file names, not paths.
     std::vector<std::string> libraries = {"libc10.so*", "libc10-*.so*"};
     ebpf::Attach attach = ebpf::Attach::automatic;

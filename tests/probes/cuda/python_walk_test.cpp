@@ -22,6 +22,7 @@
 
 #include "bench/call_cost/fake_python.h"
 #include "bpf/cuda/tables.h"
+#include "bpf/lib/python/stacks.h"
 #include "exporter/base/fd.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/features.h"

@@ -1,6 +1,5 @@
 #include "exporter/probes/cuda/attach/program_settings.h"
 
-#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
 #include <algorithm>
@@ -21,19 +20,15 @@ using ebpf::AttachMode;
 
 namespace {
 
-// What the kernel allocates at once must be smaller (ebpf::tables_can_grow()).
+// What the kernel allocates at once must be smaller (ebpf::size_table()).
 constexpr std::uint32_t max_preallocated = 131'072;
 constexpr std::uint32_t max_processes_past = 4'096;
 // A stack of Python's functions has a kilobyte.
 constexpr std::uint32_t max_preallocated_python = 2'048;
 
 void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
-    const bool can_grow = ebpf::tables_can_grow();
-    const auto size = [&](bpf_map *map, std::uint32_t entries) {
-        bpf_map__set_max_entries(map, can_grow ? entries : std::min(entries, max_preallocated));
-        if (!can_grow) {
-            bpf_map__set_map_flags(map, bpf_map__map_flags(map) & ~BPF_F_NO_PREALLOC);
-        }
+    const auto size = [](bpf_map *map, std::uint32_t entries) {
+        ebpf::size_table(map, entries, max_preallocated);
     };
     ebpf::grow_on_demand(skeleton.maps.cuda_procs);
     ebpf::grow_on_demand(skeleton.maps.follow_procs);
@@ -48,8 +43,7 @@ void size_tables(cuda_bpf &skeleton, const CudaConfig &config) {
                              config.call_stacks ? config.max_call_stacks : 1);
     size(skeleton.maps.cuda_pythons, config.python_stacks ? PYTHON_MAX_PROCESSES : 1);
     const std::uint32_t python_stacks = config.python_stacks ? config.max_call_stacks : 1;
-    size(skeleton.maps.cuda_pystacks,
-         can_grow ? python_stacks : std::min(python_stacks, max_preallocated_python));
+    ebpf::size_table(skeleton.maps.cuda_pystacks, python_stacks, max_preallocated_python);
 }
 
 std::array<bpf_map *, 5> maps_of_followed(const cuda_bpf &skeleton) {
@@ -93,21 +87,10 @@ void apply_settings(cuda_bpf &skeleton, const CudaConfig &config) {
     skeleton.rodata->counts_launches = config.max_overhead > 0;
 }
 
-// Programs in a table for tail calls are of the kind of those that call them.
-void prepare_tail(cuda_bpf &skeleton, const bpf_program *entry, const CudaConfig &config) {
-    bpf_program *const walk = skeleton.progs.cuda_python;
-    ebpf::load_if(walk, config.python_stacks);
-    bpf_program__set_expected_attach_type(walk, bpf_program__expected_attach_type(entry));
-}
-
 int load_with_tail(cuda_bpf &skeleton) {
-    const bpf_program *const walk = skeleton.progs.cuda_python;
-    if (const int error = cuda_bpf::load(&skeleton); error != 0 || !bpf_program__autoload(walk)) {
-        return error;
-    }
-    const std::uint32_t first = 0;
-    const int program = bpf_program__fd(walk);
-    return bpf_map_update_elem(bpf_map__fd(skeleton.maps.cuda_tails), &first, &program, BPF_ANY);
+    const int error = cuda_bpf::load(&skeleton);
+    return error != 0 ? error
+                      : ebpf::set_tail(skeleton.maps.cuda_tails, skeleton.progs.cuda_python);
 }
 
 void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins) {

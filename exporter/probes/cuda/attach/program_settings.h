@@ -7,7 +7,6 @@
 #include "exporter/ebpf/maps/pins.h"
 #include "exporter/probes/cuda/settings.h"
 
-struct bpf_program;
 struct cuda_bpf;
 
 namespace gpusnoop::probes {
@@ -15,9 +14,7 @@ namespace gpusnoop::probes {
 // Sizes and switches, except those of sampling and tracing.
 void apply_settings(cuda_bpf &skeleton, const CudaConfig &config);
 
-// The program that reads Python's stacks continues the one at entries. The first before the load;
-// the second loads, and returns 0 or the negative errno.
-void prepare_tail(cuda_bpf &skeleton, const bpf_program *entry, const CudaConfig &config);
+// Loads, with the program that reads Python's stacks, and returns 0 or the negative errno.
 [[nodiscard]] int load_with_tail(cuda_bpf &skeleton);
 
 // libbpf uses the pinned maps that exist, and makes and pins the others, both at load.

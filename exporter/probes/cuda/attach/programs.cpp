@@ -254,7 +254,7 @@ Result<std::unique_ptr<CudaPrograms>> CudaPrograms::load_as(AttachMode mode,
     const ebpf::CallPrograms counting =
         choose_counting(loaded->skeleton->obj, mode, config.max_overhead > 0);
     apply_settings(*loaded->skeleton, config);
-    prepare_tail(*loaded->skeleton, calls.enter, config);
+    ebpf::prepare_tail(programs.cuda_python, calls.enter, config.python_stacks);
     set_up_tracing(*loaded->skeleton, tracing);
     auto pins_opened = open_pins(mode, config);
     if (!pins_opened) {

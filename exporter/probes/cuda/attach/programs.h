@@ -18,10 +18,10 @@
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/cuda/attach/pins.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
-#include "exporter/probes/frame/python/tables.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/cuda/trace/tracing.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"
+#include "exporter/probes/frame/python/tables.h"
 #include "exporter/symbols/elf/elf_file.h"
 
 namespace gpusnoop::probes {

@@ -47,10 +47,14 @@ Json site_json(const SiteAllocations &site) {
     for (const symbols::Frame &frame : site.name.frames) {
         frames.push_back(frame_json(frame));
     }
-    return {{"site", site.name.label.empty() ? "unknown" : site.name.label},
-            {"bytes", site.amount.bytes},
-            {"allocations", site.amount.count},
-            {"frames", std::move(frames)}};
+    Json json = {{"site", site.name.label.empty() ? "unknown" : site.name.label},
+                 {"bytes", site.amount.bytes},
+                 {"allocations", site.amount.count}};
+    if (site.error_bytes) {
+        json["error_bytes"] = *site.error_bytes;
+    }
+    json["frames"] = std::move(frames);
+    return json;
 }
 
 Json process_json(const ProcessAllocations &process) {

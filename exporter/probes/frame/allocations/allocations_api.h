@@ -22,6 +22,8 @@ namespace gpusnoop::probes {
 struct SiteAllocations {
     Amount amount;
     SiteName name;  // empty if it is not known yet
+    // Of an estimate: with a probability of 95 % it is off by no more.
+    std::optional<std::uint64_t> error_bytes{};
 };
 struct ProcessAllocations {
     std::uint32_t pid = 0;
@@ -48,7 +50,7 @@ std::vector<SiteAllocations> largest_first(const Amounts &amounts, const Process
     });
     std::vector<SiteAllocations> sites;
     for (const auto &[site, amount] : sorted) {
-        sites.push_back({amount, names.name_of(site)});
+        sites.push_back({amount, names.name_of(site), {}});
     }
     return sites;
 }

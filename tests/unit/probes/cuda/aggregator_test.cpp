@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "bpf/lib/python/stacks.h"
 #include "tests/unit/probes/cuda/fixture.h"
 
 using namespace gpusnoop;

@@ -13,6 +13,7 @@ TEST_CASE("every setting of torch is read") {
     const auto config = config::parse(R"(
 torch:
   enabled: true
+  sampling: true
   libraries: ["libmy10.so*"]
   attach: perf
   ring_bytes: 256KiB
@@ -24,6 +25,7 @@ torch:
                                       "c", probes::setting_blocks());
     REQUIRE(config);
     const TorchConfig expected = {.enabled = true,
+                                  .sampling = true,
                                   .libraries = {"libmy10.so*"},
                                   .attach = ebpf::Attach::perf,
                                   .ring_bytes = 256U << 10U,
@@ -45,7 +47,8 @@ TEST_CASE("wrong settings of torch are refused") {
     for (const std::string text :
          {"torch: {ring_bytes: 1KiB}", "torch: {libraries: [/lib/libc10.so]}",
           "torch: {attach: never}", "torch: {max_live_allocations: 1}",
-          "torch: {max_call_sites: 1001}", "torch: {max_call_stacks: 15}", "torch: {on: true}"}) {
+          "torch: {max_call_sites: 1001}", "torch: {max_call_stacks: 15}", "torch: {on: true}",
+          "torch: {sampling: 4MiB}"}) {
         INFO(text);
         CHECK_FALSE(config::parse(text, "c", probes::setting_blocks()));
     }

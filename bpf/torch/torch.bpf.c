@@ -3,7 +3,7 @@
  * request that they refuse. c10/cuda/CUDACachingAllocator.cpp calls these functions of libc10
  * whether there is a profiler or not (alloc_found_block(), free() and malloc() of
  * DeviceCachingAllocator, with the device's lock held), and they look for one then. So their
- * entries are enough: one record for each call, with its arguments. */
+ * entries are enough: one record for each call, with its arguments, or with sampling for some. */
 #define PROBE torch
 
 #include "bpf/lib/kernel.h"
@@ -12,23 +12,44 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bpf/lib/python/stacks.h"
 #include "bpf/lib/traced.bpf.h"
-#include "bpf/torch.h"
+#include "bpf/torch/torch.h"
 
-#define CALL_DEPTH 1 /* no call is followed to its end */
+#define CALL_DEPTH		     1 /* no call is followed to its end */
+#define CALL_AFTER_ENTRY(regs, skip) continue_entry(regs, skip)
+static __always_inline long continue_entry(struct pt_regs *regs, long skip);
 #include "bpf/lib/call.bpf.h"
 #include "bpf/lib/cost.bpf.h"
 
 /* Keep the whole stack of each allocation, not only where the call returns to? */
 const volatile bool keep_stacks = true;
 
+/* Send records of sampled blocks only, and add all calls up? */
+const volatile bool is_sampling = false;
+
+/* The most blocks of one process that are sampled at a time. */
+const volatile __u64 max_blocks_of_process = 1 << 16;
+
 struct thread {
 	struct traced_thread traced;
-	__u64 cost_ns;	/* that its process does not have yet */
-	__u64 function; /* of the present call, and where it comes from */
-	__u64 caller;
-	__s32 stack;
+	__u64 cost_ns; /* that its process does not have yet */
+	/* Of the present call: */
+	__u64 function;
+	struct torch_record record; /* without its head */
+	/* The same with sampling: */
+	struct python_key process;
+	struct torch_totals_key device;
+	struct torch_block_key block;
+	__u64 block_ns;
+	/* Never changed, or only before it is entered in a table: */
+	struct torch_totals no_totals;
+	struct torch_sampling sampling;
 };
+
+#define PYTHON_PROCESS(thread) (&(thread)->process)
+#define PYTHON_STACK(thread)   ((thread)->record.python)
+#include "bpf/lib/python/stacks.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -43,6 +64,52 @@ struct {
 	__uint(key_size, sizeof(__u32));
 	__uint(value_size, TORCH_STACK_FRAMES * sizeof(__u64));
 } torch_stacks SEC(".maps");
+
+static __always_inline void add_torch_cost(struct thread *thread, __u32 ns)
+{
+	add_cost(&torch_procs, &thread->traced.tgid, &thread->cost_ns, ns);
+}
+
+/* Where the call comes from, of an allocation: a free needs no site. */
+static __always_inline void note_site(struct thread *thread, struct pt_regs *regs)
+{
+	thread->record.caller = 0;
+	thread->record.stack = -1;
+	if (thread->function == TORCH_REPORTS_OUT_OF_MEMORY || thread->record.bytes <= 0)
+		return;
+	thread->record.caller = call_caller(regs);
+	if (keep_stacks) {
+		thread->record.stack = bpf_get_stackid(regs, &torch_stacks, BPF_F_USER_STACK);
+		add_torch_cost(thread, costs.stack);
+	}
+}
+
+static __always_inline void fill_head(struct thread *thread, struct torch_record *record)
+{
+	fill_traced(&record->head, thread->traced.since_ns, thread->traced.tgid,
+		    thread->function == TORCH_REPORTS_OUT_OF_MEMORY ? TORCH_OUT_OF_MEMORY
+								    : TORCH_USAGE);
+}
+
+/* After the reservation: nobody would remove the stack of a record that is lost. */
+static __always_inline void submit_record(struct thread *thread, struct torch_record *record,
+					  struct pt_regs *regs)
+{
+	note_site(thread, regs);
+	*record = thread->record;
+	fill_head(thread, record);
+	SUBMIT(record);
+	ACCOUNT(events, 1);
+}
+
+static __always_inline struct torch_record *reserve_record(void)
+{
+	struct torch_record *record = bpf_ringbuf_reserve(&torch_events, sizeof(*record), 0);
+
+	if (!record)
+		ACCOUNT(lost[LOST_ring_full], 1);
+	return record;
+}
 
 static __always_inline void fill_totals(struct torch_record *record, __u64 allocated,
 					__u64 reserved, __u16 flags)
@@ -83,24 +150,7 @@ static __always_inline void fill_arguments(struct torch_record *record, struct p
 	record->device = (__s8)(device >> 8);
 }
 
-static __always_inline void add_torch_cost(struct thread *thread, __u32 ns)
-{
-	add_cost(&torch_procs, &thread->traced.tgid, &thread->cost_ns, ns);
-}
-
-/* Where the call comes from, of an allocation: a free needs no site. */
-static __always_inline void note_site(struct thread *thread, struct pt_regs *regs)
-{
-	thread->caller = 0;
-	thread->stack = -1;
-	if (thread->function == TORCH_REPORTS_OUT_OF_MEMORY || (__s64)PT_REGS_PARM2(regs) <= 0)
-		return;
-	thread->caller = call_caller(regs);
-	if (keep_stacks) {
-		thread->stack = bpf_get_stackid(regs, &torch_stacks, BPF_F_USER_STACK);
-		add_torch_cost(thread, costs.stack);
-	}
-}
+#include "bpf/torch/samples.bpf.h"
 
 static __always_inline long torch_enter(struct pt_regs *regs, __u64 cookie)
 {
@@ -119,21 +169,12 @@ static __always_inline long torch_enter(struct pt_regs *regs, __u64 cookie)
 	thread->function = cookie;
 	add_torch_cost(thread, cost_of_entry(thread->function) + costs.record);
 	thread->function &= ~CALL_STEPPED;
-	record = bpf_ringbuf_reserve(&torch_events, sizeof(*record), 0);
-	if (!record) {
-		ACCOUNT(lost[LOST_ring_full], 1);
-		return 1;
-	}
-	/* After the reservation: nobody would remove the stack of a record that is lost. */
-	note_site(thread, regs);
-	fill_traced(&record->head, thread->traced.since_ns, thread->traced.tgid,
-		    thread->function == TORCH_REPORTS_OUT_OF_MEMORY ? TORCH_OUT_OF_MEMORY
-								    : TORCH_USAGE);
-	fill_arguments(record, regs, thread->function);
-	record->caller = thread->caller;
-	record->stack = thread->stack;
-	SUBMIT(record);
-	ACCOUNT(events, 1);
+	fill_arguments(&thread->record, regs, thread->function);
+	if (is_sampling && thread->function != TORCH_REPORTS_OUT_OF_MEMORY)
+		return enter_sampled(thread, regs);
+	record = reserve_record();
+	if (record)
+		submit_record(thread, record, regs);
 	return 1;
 }
 
@@ -155,6 +196,13 @@ static __always_inline void forget_thread(struct task_struct *task)
 	bpf_task_storage_delete(&torch_threads, task);
 }
 
-END_PROGRAMS(forget_thread, leave_traced)
+static __always_inline void end_process(__u32 tgid)
+{
+	if (is_sampling)
+		bpf_map_delete_elem(&torch_samplings, &tgid);
+	leave_traced(tgid);
+}
+
+END_PROGRAMS(forget_thread, end_process)
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
