@@ -1,5 +1,6 @@
 // What has happened last, for the page at /: reports of the driver, programs that ran out of
 // memory, and ends of processes. Their words link to the runbooks of the alerts that fire on them.
+// And what ended jobs have used.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -48,6 +49,8 @@ std::string out_of_memory_section(const Facts &facts) {
 }
 
 namespace {
+
+constexpr std::size_t max_report_bytes = 440;
 
 // The worst first.
 enum class Rank : std::uint8_t { node_is_broken, bad, normal };
@@ -211,6 +214,24 @@ std::string events_section(const Facts &facts) {
                      "<a href=\"./api/v1/out_of_memory\">refusals of memory</a> and "
                      "<a href=\"./api/v1/exits\">ends</a>") +
            about_events(facts);
+}
+
+std::string job_reports_section(const Facts &facts) {
+    std::string html = heading(job_reports_list);
+    if (!facts.overview.job_reports) {
+        return html + not_known(facts, "host_life");
+    }
+    const probes::JobReportsOverview &reports = *facts.overview.job_reports;
+    if (reports.last.empty()) {
+        return html + sentence("No job has ended since the start.");
+    }
+    List list(job_reports_list);
+    for (const probes::JobReportOverview &report : reports.last) {
+        if (!list.add({time_html(report.ended), text_html(report.sentence, max_report_bytes)})) {
+            break;
+        }
+    }
+    return html + list.html(reports.count, ": see <a href=\"./api/v1/exits\">the reports</a>");
 }
 
 }  // namespace gpusnoop::status
