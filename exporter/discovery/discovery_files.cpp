@@ -270,7 +270,9 @@ void Discovery::offer(const Key &key, const processes::FileOpener::Opening &open
         now_on(CLOCK_THREAD_CPUTIME_ID) +
         (is_of_root(library.file, mapping) ? time_for_symbols_of_root : time_for_symbols);
     library.limits.work.stop = openings_.stop;
-    if (is_excluded(key, mapping, library) || must_wait(key, mapping)) {
+    // Several of a user's files are opened at once.
+    if (is_excluded(key, mapping, library) || must_wait_for_share(key, mapping) ||
+        must_wait(key, mapping)) {
         return;
     }
     offers_.at(key).looks_at_locks = 0;
