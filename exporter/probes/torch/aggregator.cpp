@@ -128,7 +128,7 @@ void TorchAggregator::allocated(TorchProcess &process, TorchProcess::Device &dev
         .at_ns = record.head.at_ns};
     // Also of a block that is not followed: its stack is in the kernel's table until the process
     // ends.
-    if (const auto ticket = names_.used(process.sites, process.key, block.site)) {
+    if (const auto ticket = names_.used(process.sites, process, block.site)) {
         settings_.ask_for_site(*ticket, process, block.site);
     }
     if (!find_room_for_block(process)) {

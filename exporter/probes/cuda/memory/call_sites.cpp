@@ -28,7 +28,7 @@ void CallSites::ended(Process &process) {
 }
 
 void CallSites::used(Process &process, const Site &site) {
-    if (const auto ticket = names_.used(state_of<State>(process).sites, process.key, site)) {
+    if (const auto ticket = names_.used(state_of<State>(process).sites, process, site)) {
         callbacks_.ask_for_site(*ticket, process, site);
     }
 }

@@ -277,7 +277,7 @@ void CudaOutOfMemory::finish(Process &process, const Pending &pending) {
     event.at = realtime_of(pending.first_ns);
     const SiteName &name = CallSites::name_of(process, pending.site);
     event.site = name.label;
-    event.frames = name.frames;
+    event.frames = frames_of(name.stack);
     event.sites = named(process, pending.sites);
     event.verdict = judge(event);
     event.sentence = oom_sentence(event);

@@ -44,7 +44,7 @@ Processes select(const std::vector<ProcessAllocations> &all, const ListQuery &qu
 
 Json site_json(const SiteAllocations &site) {
     Json frames = Json::array();
-    for (const symbols::Frame &frame : site.name.frames) {
+    for (const symbols::Frame &frame : frames_of(site.name.stack)) {
         frames.push_back(frame_json(frame));
     }
     Json json = {{"site", site.name.label.empty() ? "unknown" : site.name.label},
@@ -103,10 +103,9 @@ ApiResponse allocations_json(const Processes &processes, std::uint32_t sites) {
 }
 
 std::string folded_line(const std::string &comm, const SiteAllocations &site) {
-    const std::vector<symbols::Frame> nothing(1);
-    return symbols::folded_line(comm, site.name.frames.empty() ? nothing : site.name.frames,
-                                site.amount.bytes) +
-           '\n';
+    std::vector<symbols::Frame> frames = frames_of(site.name.stack);
+    frames.resize(std::max<std::size_t>(frames.size(), 1));
+    return symbols::folded_line(comm, frames, site.amount.bytes) + '\n';
 }
 
 // Sites that do not fit are summed up in lines of their own, so that the total is right.

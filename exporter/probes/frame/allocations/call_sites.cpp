@@ -3,8 +3,9 @@
 #include <bpf/bpf.h>
 
 #include <algorithm>
-#include <iterator>
 #include <tuple>
+
+#include "exporter/processes/user_shares.h"
 
 namespace gpusnoop::probes {
 
@@ -32,7 +33,7 @@ ProcessSites::Labels ProcessSites::choose(Labels labels, std::size_t at_most) co
     return labels;
 }
 
-std::optional<std::uint64_t> SiteNames::used(ProcessSites &sites, const ProcessKey &process,
+std::optional<std::uint64_t> SiteNames::used(ProcessSites &sites, const ProcessIdentity &process,
                                              const Site &site) {
     if (site.stack >= 0 && sites.stacks_.insert(site.stack).second) {
         stack_users_[site.stack]++;
@@ -44,9 +45,13 @@ std::optional<std::uint64_t> SiteNames::used(ProcessSites &sites, const ProcessK
     if (sites.names_.size() >= max_sites) {
         return std::nullopt;
     }
+    if (!sites.kept_.is_limited()) {
+        sites.kept_ = {room_, process.uid ? std::optional(processes::sharing_user(*process.uid))
+                                          : std::nullopt};
+    }
     sites.names_.try_emplace(site);
     const std::uint64_t ticket = next_ticket_++;
-    tickets_.emplace(ticket, std::pair(process, site));
+    tickets_.emplace(ticket, std::pair(process.key, site));
     return ticket;
 }
 
@@ -65,8 +70,14 @@ void SiteNames::forget_idle(ProcessSites &sites,
     for (auto entry = sites.names_.begin(); entry != sites.names_.end();) {
         auto &[site, known] = *entry;
         const bool was_idle = std::exchange(known.is_idle, !holds_memory(site));
-        entry = was_idle && known.is_idle ? sites.names_.erase(entry) : std::next(entry);
+        if (was_idle && known.is_idle) {
+            sites.kept_.forget(known.name.stack);
+            entry = sites.names_.erase(entry);
+        } else {
+            ++entry;
+        }
     }
+    sites.kept_.free_unused();
 }
 
 void SiteNames::on_name(symbols::StackReply answer) {
@@ -90,7 +101,7 @@ void SiteNames::on_name(symbols::StackReply answer) {
     if (name.label.empty()) {
         name.label = "unknown";
     }
-    name.frames = std::move(answer.frames);
+    name.stack = sites->kept_.keep(std::move(answer.frames));
 }
 
 std::vector<std::uint64_t> addresses_of(int stacks, std::size_t max_frames, const Site &site) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "exporter/probes/frame/allocations/site_stacks.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/symbols/stacks/stack_namer.h"
 
@@ -39,8 +41,8 @@ struct Site {
 };
 
 struct SiteName {
-    std::string label;                   // empty until it is known
-    std::vector<symbols::Frame> frames;  // innermost first
+    std::string label;  // empty until it is known
+    SharedStack stack{};
 };
 
 // The sites of one process.
@@ -61,6 +63,7 @@ private:
         SiteName name;
         bool is_idle = false;  // nothing was live when it was looked at last
     };
+    ProcessStacks kept_;
     std::map<Site, Named> names_;
     std::unordered_set<std::int32_t> stacks_;           // keys in the kernel's table
     mutable std::set<std::string, std::less<>> shown_;  // by the last page
@@ -79,11 +82,13 @@ public:
         // A site's label, from its frames, if the answer has none.
         std::function<std::string(const std::vector<symbols::Frame> &)> label_of;
     };
-    explicit SiteNames(Callbacks callbacks) : callbacks_(std::move(callbacks)) {}
+    explicit SiteNames(Callbacks callbacks, const StackRoom::Limits &limits = {})
+        : callbacks_(std::move(callbacks)), room_(std::make_shared<StackRoom>(limits)) {}
 
     // The process has allocated there. Gives a ticket once for a site: its name, which the caller
     // must ask for, comes with it.
-    [[nodiscard]] std::optional<std::uint64_t> used(ProcessSites &sites, const ProcessKey &process,
+    [[nodiscard]] std::optional<std::uint64_t> used(ProcessSites &sites,
+                                                    const ProcessIdentity &process,
                                                     const Site &site);
     // The process no longer needs its stacks.
     void ended(ProcessSites &sites);
@@ -94,6 +99,7 @@ public:
 
 private:
     Callbacks callbacks_;
+    std::shared_ptr<StackRoom> room_;
     std::uint64_t next_ticket_ = 1;
     std::unordered_map<std::uint64_t, std::pair<ProcessKey, Site>> tickets_;
     std::unordered_map<std::int32_t, std::uint32_t> stack_users_;  // processes

@@ -291,7 +291,7 @@ TEST_CASE("call sites hold what was allocated there") {
     REQUIRE(all.size() == 1);
     REQUIRE(all[0].sites.size() == 2);
     CHECK(all[0].sites[0].amount == Amount{1024, 2});
-    CHECK(all[0].sites[0].name.frames.size() == 3);
+    CHECK(frames_of(all[0].sites[0].name.stack).size() == 3);
     fixture.report({.address = 0x3000, .bytes = -64, .allocated = 1024});
     CHECK(fixture.value("memory_site_outstanding_bytes", "c10::alloc") == -1);
 }

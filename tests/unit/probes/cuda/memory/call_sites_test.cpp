@@ -69,7 +69,7 @@ TEST_CASE("the name that comes with a site's functions is taken") {
                            .label = "train.py:step:7"});
     fixture.sites.on_name({.ticket = fixture.tickets[1], .frames = {{"main", "program", 1}}});
     CHECK(CallSites::name_of(fixture.process(), {7, 0x40, 12}).label == "train.py:step:7");
-    CHECK(CallSites::name_of(fixture.process(), {7, 0x40, 12}).frames.size() == 1);
+    CHECK(frames_of(CallSites::name_of(fixture.process(), {7, 0x40, 12}).stack).size() == 1);
     CHECK(CallSites::name_of(fixture.process(), {7, 0x40, 13}).label == "main");
 }
 

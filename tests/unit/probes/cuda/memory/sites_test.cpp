@@ -84,7 +84,7 @@ TEST_CASE("the sites that hold the most are shown, of those with one name the su
     CHECK(all[0].sites[0].amount == Amount{40, 1});
     CHECK(all[0].sites[0].name.label == "a");
     CHECK(all[0].sites[3].amount == Amount{24, 1});
-    CHECK(all[0].sites[3].name.frames.at(0).function == "c");
+    CHECK(frames_of(all[0].sites[3].name.stack).at(0).function == "c");
 }
 
 TEST_CASE("a call site that is shown stays until another holds an eighth more") {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "exporter/base/text/text.h"
 #include "exporter/probes/frame/api/list_page.h"
@@ -26,7 +28,11 @@ const Frame nowhere{"", "", 0x7f0000001234};  // not in any file
 
 SiteAllocations site(std::string label, std::uint64_t bytes, std::uint64_t count,
                      std::vector<Frame> frames) {
-    return {{bytes, count}, {std::move(label), std::move(frames)}};
+    auto stack = std::make_shared<std::vector<SharedFrame>>();
+    for (Frame &frame : frames) {
+        stack->push_back(std::make_shared<const Frame>(std::move(frame)));
+    }
+    return {{bytes, count}, {std::move(label), std::move(stack)}};
 }
 
 // A process whose sums are those of its sites.
