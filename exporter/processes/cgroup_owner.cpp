@@ -104,17 +104,17 @@ CgroupOwner owner_of(Path path, const std::function<bool(std::size_t)> &not_root
             .systemd_unit = systemd_unit_of(path)};
 }
 
-OwnerDirectories owner_directories(std::string_view content) {
+OwnerDirectories owner_directories(std::string_view content, std::string_view container_id) {
     OwnerDirectories found;
     for (const CgroupLine &line : cgroup_lines(content.substr(0, max_cgroup_file_bytes))) {
         const std::vector<std::string_view> path = cgroup_directories(line.path);
         if (leads_out(line.path)) {
             continue;
         }
-        const ContainerIdentity container = container_in(path);
-        if (found.container.empty() && !container.container_id.empty()) {
-            found.container = first_directory(
-                path, [&](Path beginning) { return container_in(beginning) == container; });
+        if (found.container.empty() && !container_id.empty()) {
+            found.container = first_directory(path, [&](Path beginning) {
+                return container_in(beginning).container_id == container_id;
+            });
         }
         const SlurmStep step = slurm_step_of(path);
         if (found.slurm_step.empty() && !step.step_id.empty()) {

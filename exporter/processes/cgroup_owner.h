@@ -60,11 +60,13 @@ using NotRoot = std::function<bool(std::string_view controllers,
 
 // The directories of a container and of a step, from /proc/<pid>/cgroup: the outermost that are
 // theirs, below where their hierarchy is mounted. Empty: there is none, or it cannot be seen from
-// here.
+// here. `container_id` is what is known of the process: its users may have made directories like
+// those of other containers below that one's.
 struct OwnerDirectories {
     std::string container;
     std::string slurm_step;
 };
-[[nodiscard]] OwnerDirectories owner_directories(std::string_view content);
+[[nodiscard]] OwnerDirectories owner_directories(std::string_view content,
+                                                 std::string_view container_id);
 
 }  // namespace gpusnoop::processes

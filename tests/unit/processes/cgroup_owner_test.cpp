@@ -109,10 +109,16 @@ TEST_CASE("cgroups of systemd's units") {
 TEST_CASE("the directories of a container and of a step are the outermost that are theirs") {
     const std::string id(64, 'a');
     const std::string other(64, 'b');
-    const auto in = [](const std::string &path) { return owner_directories("0::" + path + "\n"); };
+    const auto in = [&](const std::string &path) {
+        return owner_directories("0::" + path + "\n", id);
+    };
     const std::string scope = "/system.slice/docker-" + id + ".scope";
     CHECK(in(scope).container == scope);
     CHECK(in(scope + "/inner/docker-" + other + ".scope").container == scope);
+    // The process's user may have made these.
+    const std::string like_a_pod = "/kubepods/pod0d5f0d5f-1234-1234-1234-0123456789ab/" + other;
+    CHECK(in(scope + like_a_pod).container == scope);
+    CHECK(in(like_a_pod).container.empty());
     CHECK(in(scope).slurm_step.empty());
     const std::string step = "/system.slice/slurmstepd.scope/job_12/step_0";
     CHECK(in(step + "/user/task_3").slurm_step == step);
@@ -126,7 +132,8 @@ TEST_CASE("the directories of a container and of a step are the outermost that a
     const OwnerDirectories v1 = owner_directories(
         "3:cpu:/\n2:memory:/slurm/uid_7/job_5/step_batch/task_0\n"
         "1:name=systemd:/docker/" +
-        id + "\n");
+            id + "\n",
+        id);
     CHECK(v1.slurm_step == "/slurm/uid_7/job_5/step_batch");
     CHECK(v1.container == "/docker/" + id);
     CHECK(in("/user.slice/session-1.scope").container.empty());

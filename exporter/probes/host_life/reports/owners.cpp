@@ -111,7 +111,7 @@ JobOwners::JobOwners(Node node, Moment started)
 // ---- directories ----
 
 JobOwners::Directory JobOwners::directory_of(std::uint32_t pid, const JobOwner &id) const {
-    const auto directories = processes::owner_directories(node_.cgroups_of(pid));
+    const auto directories = processes::owner_directories(node_.cgroups_of(pid), id.container_id);
     const std::string &below =
         id.container_id.empty() ? directories.slurm_step : directories.container;
     for (const std::string &hierarchy : hierarchies_) {
