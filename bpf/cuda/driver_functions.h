@@ -31,6 +31,8 @@
 	  ADDRESS(1) | SOURCE(2))                                                                  \
 	F(cuStreamCreate, cuStreamCreate, MAKE_STREAM, 0, ADDRESS(1))                              \
 	F(cuStreamCreateWithPriority, cuStreamCreateWithPriority, MAKE_STREAM, 0, ADDRESS(1))      \
+	F(cuGreenCtxStreamCreate, cuGreenCtxStreamCreate, MAKE_STREAM, CUDA_STREAM_OF_CONTEXT,     \
+	  ADDRESS(1))                                                                              \
 	F(cuMemCreate, cuMemCreate, ALLOCATE_AT, MEMORY_vmm, ADDRESS(1) | BYTES(2) | SOURCE(3))    \
 	F(cuMemHostRegister, cuMemHostRegister, ALLOCATE, MEMORY_pinned_host,                      \
 	  SOURCE(1) | BYTES(2))                                                                    \

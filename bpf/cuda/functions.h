@@ -50,7 +50,7 @@
 	OPERATION(GET_POOL,                                                                        \
 		  STATE) /* ADDRESS to put a pool, SOURCE: where it is: enum cuda_pool */          \
 	OPERATION(DESTROY_POOL, STATE) /* ADDRESS: pool */                                         \
-	OPERATION(MAKE_STREAM, STATE)  /* ADDRESS to put a stream of the current device */         \
+	OPERATION(MAKE_STREAM, STATE)  /* ADDRESS to put a stream: enum cuda_stream */             \
 	OPERATION(GET_KERNEL, STATE)   /* ADDRESS to put a handle, SOURCE: what it stands for */   \
 	OPERATION(GET_FUNCTION, STATE) /* ADDRESS to put a handle, SOURCE: the kernel's name */    \
 	OPERATION(REGISTER, STATE)     /* 2: host function, 4: the kernel's name */                \
@@ -111,6 +111,12 @@ enum cuda_pool {
 	CUDA_POOL_OF_DEVICE,	 /* the number of a device */
 	CUDA_POOL_OF_LOCATION,	 /* a location */
 	CUDA_POOL_OF_PROPERTIES, /* properties with a location */
+};
+
+/* The variant of MAKE_STREAM: which device the stream is on. */
+enum cuda_stream {
+	CUDA_STREAM_OF_THREAD,	/* the current one */
+	CUDA_STREAM_OF_CONTEXT, /* of a green context that the call names, which is not known */
 };
 
 /* The variant of an operation on a node: how its parameters are given, at BYTES. */

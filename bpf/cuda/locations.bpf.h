@@ -104,9 +104,13 @@ static __always_inline void learn_stream(struct thread *thread, const struct cal
 	if (bpf_probe_read_user(&thread->key.address, sizeof(__u64),
 				(const void *)argument(call, CUDA_ADDRESS)))
 		return;
-	place->context = thread->chosen.context;
-	place->device = thread->chosen.ordinal_plus_1 - 1;
+	place->context = 0;
+	place->device = CUDA_DEVICE_UNKNOWN;
 	place->reserved = 0;
+	if (CUDA_COOKIE_VARIANT(call->function) == CUDA_STREAM_OF_THREAD) {
+		place->context = thread->chosen.context;
+		place->device = thread->chosen.ordinal_plus_1 - 1;
+	}
 	bpf_map_update_elem(&cuda_streams, &thread->key, place, BPF_ANY);
 }
 

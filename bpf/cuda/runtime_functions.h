@@ -35,6 +35,8 @@
 	F(cudaStreamCreate, cudaStreamCreate, MAKE_STREAM, 0, ADDRESS(1))                          \
 	F(cudaStreamCreateWithFlags, cudaStreamCreateWithFlags, MAKE_STREAM, 0, ADDRESS(1))        \
 	F(cudaStreamCreateWithPriority, cudaStreamCreateWithPriority, MAKE_STREAM, 0, ADDRESS(1))  \
+	F(cudaExecutionCtxStreamCreate, cudaExecutionCtxStreamCreate, MAKE_STREAM,                 \
+	  CUDA_STREAM_OF_CONTEXT, ADDRESS(1))                                                      \
 	F(cudaFree, cudaFree, FREE, MEMORY_device, ADDRESS(1))                                     \
 	F(cudaFreeHost, cudaFreeHost, FREE, MEMORY_pinned_host, ADDRESS(1))                        \
 	F(cudaFreeAsync, cudaFreeAsync, FREE, MEMORY_async, ADDRESS(1) | STREAM(2))                \

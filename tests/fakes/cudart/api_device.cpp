@@ -158,6 +158,10 @@ STANDIN_DEFINE(cudaStreamCreateWithFlags, (Stream * stream, unsigned flags),
                context_call(self, driver().cuStreamCreate, stream, flags))
 STANDIN_DEFINE(cudaStreamCreateWithPriority, (Stream * stream, unsigned flags, int priority),
                context_call(self, driver().cuStreamCreateWithPriority, stream, flags, priority))
+STANDIN_DEFINE(cudaExecutionCtxStreamCreate,
+               (Stream * stream, Context context, unsigned flags, int priority),
+               context_call(self, driver().cuGreenCtxStreamCreate, stream, context, flags,
+                            priority))
 STANDIN_DEFINE(cudaStreamSynchronize, (Stream stream),
                context_call(self, driver().cuStreamSynchronize, stream))
 STANDIN_DEFINE(cudaStreamSynchronize_ptsz, (Stream stream),

@@ -132,6 +132,8 @@ int cudaDeviceReset();
 int cudaStreamCreate(standin::Stream *stream);
 int cudaStreamCreateWithFlags(standin::Stream *stream, unsigned flags);
 int cudaStreamCreateWithPriority(standin::Stream *stream, unsigned flags, int priority);
+int cudaExecutionCtxStreamCreate(standin::Stream *stream, standin::Context context, unsigned flags,
+                                 int priority);
 STANDIN_RUNTIME_BOTH(cudaStreamSynchronize, _ptsz, standin::Stream stream);
 int cudaStreamDestroy(standin::Stream stream);
 int cudaEventCreate(standin::Event *event);

@@ -44,6 +44,8 @@ int cuCtxSynchronize();
 
 int cuStreamCreate(standin::Stream *stream, unsigned flags);
 int cuStreamCreateWithPriority(standin::Stream *stream, unsigned flags, int priority);
+int cuGreenCtxStreamCreate(standin::Stream *stream, standin::Context context, unsigned flags,
+                           int priority);
 int cuStreamDestroy_v2(standin::Stream stream);
 STANDIN_BOTH(cuStreamSynchronize, _ptsz, standin::Stream stream);
 STANDIN_BOTH(cuStreamQuery, _ptsz, standin::Stream stream);

@@ -13,6 +13,7 @@
 //   default_pool ID BYTES  from the default pool of that device
 //   located_pool ID BYTES  the same, asked for by its location
 //   stream ID BYTES     so many bytes on a new stream of that device, which is not the thread's
+//   green ID BYTES      the same, on a stream of a green context of that device
 //   use DEVICE          makes it the thread's
 //   refuse BYTES        asks for so many, which is refused
 //   piece ID BYTES      asks for a handle of so many bytes on that device, which is refused
@@ -144,6 +145,16 @@ private:
             check(cudaSetDevice(integer(0)));
             check(cudaStreamCreateWithPriority(&stream, standin::kNonBlockingStream, 0));
             check(cudaSetDevice(own));
+            check(cudaMallocAsync(&memory, number(words[1]), stream));
+            return 2;
+        }
+        if (step == "green" && count > 1) {
+            standin::Context context = nullptr;
+            standin::Stream stream = nullptr;
+            void *memory = nullptr;
+            check(driver.cuInit(0));
+            check(driver.cuDevicePrimaryCtxRetain(&context, integer(0)));
+            check(cudaExecutionCtxStreamCreate(&stream, context, standin::kNonBlockingStream, 0));
             check(cudaMallocAsync(&memory, number(words[1]), stream));
             return 2;
         }

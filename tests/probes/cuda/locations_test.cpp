@@ -21,8 +21,8 @@ TEST_CASE("memory counts on the device that its allocation names, or as the host
          // The host's, its NUMA node 0, the current one; then two devices.
          "create", "2", "0", "create", "3", "0", "create", "4", "0", "create", "1", "2", "create",
          "1", "0", "create", "1", "2", "pool", "1", "2", "1000", "pool", "3", "0", "3000",
-         "default_pool", "0", "500", "located_pool", "2", "200", "stream", "2", "30", "allocate",
-         "1", "70", "wait"},
+         "default_pool", "0", "500", "located_pool", "2", "200", "stream", "2", "30", "green", "2",
+         "40", "allocate", "1", "70", "wait"},
         {{"STANDIN_DEVICES", "3"}});
     program.wait_for_output("waiting 1");
     constexpr double mib = 1024 * 1024;
@@ -38,8 +38,9 @@ TEST_CASE("memory counts on the device that its allocation names, or as the host
     CHECK(bytes(page, "1", "pinned_host") == 6 * mib + 3000);
     CHECK(bytes(page, "2", "async") == 1230);
     CHECK(bytes(page, "0", "async") == 500);
+    CHECK(bytes(page, "unknown", "async") == 40);
     CHECK(page.sum("gpusnoop_cuda_memory_outstanding_bytes", {{"comm", "located"}}) ==
-          12 * mib + 4800);
-    CHECK(page.sum("gpusnoop_cuda_memory_allocations_total", {{"comm", "located"}}) == 12);
+          12 * mib + 4840);
+    CHECK(page.sum("gpusnoop_cuda_memory_allocations_total", {{"comm", "located"}}) == 13);
     check_account_at_rest(exporter);
 }

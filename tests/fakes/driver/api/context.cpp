@@ -110,6 +110,19 @@ int new_stream(Stream *stream, unsigned flags) {
     return kSuccess;
 }
 
+// Any context stands for a green one here, and none for the current one.
+int new_stream_of(Context context, Stream *stream, unsigned flags) {
+    if (context == nullptr) {
+        return new_stream(stream, flags);
+    }
+    if (const int error = push_context(context); error != kSuccess) {
+        return error;
+    }
+    const int error = new_stream(stream, flags);
+    (void)pop_context(nullptr);
+    return error;
+}
+
 }  // namespace
 }  // namespace standin
 
@@ -191,6 +204,9 @@ STANDIN_DEFINE(cuStreamCreate, (Stream * stream, unsigned flags),
                call(self, [&](const Call &) { return new_stream(stream, flags); }))
 STANDIN_DEFINE(cuStreamCreateWithPriority, (Stream * stream, unsigned flags, int /*priority*/),
                call(self, [&](const Call &) { return new_stream(stream, flags); }))
+STANDIN_DEFINE(cuGreenCtxStreamCreate,
+               (Stream * stream, Context context, unsigned flags, int /*priority*/),
+               call(self, [&](const Call &) { return new_stream_of(context, stream, flags); }))
 STANDIN_DEFINE(cuStreamDestroy_v2, (Stream stream), call(self, [&](const Call &) {
                    forget_stream(stream);
                    return destroy_stream(stream);

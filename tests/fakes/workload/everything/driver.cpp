@@ -43,6 +43,10 @@ void begin(Everything &all, DriverState &state) {
     }
     // Of the first device.
     all.make(DRIVER(cuStreamCreateWithPriority), &state.stream, 0U, 0);
+    standin::Stream brief = nullptr;
+    if (all.make(DRIVER(cuGreenCtxStreamCreate), &brief, nullptr, 0U, 0) == kSuccess) {
+        all.make(DRIVER(cuStreamDestroy_v2), brief);
+    }
     all.make(DRIVER(cuEventCreate), &state.start, 0U);
     all.make(DRIVER(cuEventCreate), &state.end, 0U);
     standin::Graph graph = nullptr;

@@ -126,6 +126,9 @@ void begin(Everything &all, RuntimeState &state) {
     if (all.make(RUNTIME(cudaStreamCreate), &brief) == kSuccess) {
         all.make(RUNTIME(cudaStreamDestroy), brief);
     }
+    if (all.make(RUNTIME(cudaExecutionCtxStreamCreate), &brief, nullptr, 0U, 0) == kSuccess) {
+        all.make(RUNTIME(cudaStreamDestroy), brief);
+    }
     // Of the first device.
     all.make(RUNTIME(cudaStreamCreateWithPriority), &state.stream, 0U, 0);
     all.make(RUNTIME(cudaEventCreate), &state.start);
