@@ -12,6 +12,7 @@
 
 #include "exporter/base/glob.h"
 #include "exporter/base/text/text.h"
+#include "exporter/cli/top/hanging.h"
 #include "exporter/probes/host_time/calls.h"
 
 namespace gpusnoop::why {
@@ -153,6 +154,32 @@ Result<Report> report_of(const Times &before, const Times &now, const std::strin
 
 namespace {
 
+bool hangs(const Finding &finding) {
+    return finding.conclusion.limit == probes::HostLimit::hangs;
+}
+
+}  // namespace
+
+bool has_hangs(const Report &report) {
+    return std::ranges::any_of(report.findings, hangs);
+}
+
+void add_sites(Report &report, std::string_view in_flight) {
+    const auto calls = top::parse_in_flight(in_flight);
+    for (Finding &finding : report.findings) {
+        if (!calls || !hangs(finding)) {
+            continue;
+        }
+        const auto found = std::ranges::find_if(*calls, [&](const top::CallInFlight &one) {
+            return one.pid == finding.process.pid &&
+                   printable(one.call.function) == finding.conclusion.call.function;
+        });
+        finding.site = found == calls->end() ? "" : printable(found->call.site);
+    }
+}
+
+namespace {
+
 using probes::HostLimit;
 
 int rank_of(HostLimit limit) {
@@ -245,6 +272,7 @@ Json to_json(const Finding &finding) {
     json["launch_gaps"] = probes::to_json(process.times.gaps);
     json["workers"] = probes::to_json(process.times.workers);
     json["call"] = probes::to_json(process.times.call);
+    json["site"] = finding.site.empty() ? Json() : Json(finding.site);
     return json;
 }
 

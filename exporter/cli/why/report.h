@@ -36,6 +36,7 @@ struct Times {
 struct Finding {
     Process process;
     probes::Conclusion conclusion;
+    std::string site{};  // where in Python the call that hangs was made; empty: not known
 };
 
 struct Report {
@@ -48,6 +49,11 @@ struct Report {
 // that was started since the first.
 [[nodiscard]] Result<Report> report_of(const Times &before, const Times &now,
                                        const std::string &name);
+
+// Whether a call of any hangs.
+[[nodiscard]] bool has_hangs(const Report &report);
+// Adds the sites of calls that hang. `in_flight` is a page /api/v1/in_flight, or anything else.
+void add_sites(Report &report, std::string_view in_flight);
 
 // For each program a sentence and a table of its worst process, and how many are not shown.
 [[nodiscard]] std::string report_text(const Report &report);

@@ -300,10 +300,12 @@ std::string program_text(const Program &program, std::uint64_t elapsed_ns) {
     const std::uint64_t idle = finding.conclusion.idle_ns;
     const std::uint64_t wall = process.times.cells.wall_ns() - idle;
     std::string text =
-        fmt::format("{}, {} of its {}:\n{}\n{}\n", name_of(program), seconds_text(wall, wall),
+        fmt::format("{}, {} of its {}:\n{}{}\n{}\n", name_of(program), seconds_text(wall, wall),
                     process.threads <= 1 ? "launching thread"
                                          : std::to_string(process.threads) + " launching threads",
-                    sentence_of(finding.conclusion), advice_of(finding.conclusion.limit));
+                    sentence_of(finding.conclusion),
+                    finding.site.empty() ? "" : " It was called at " + finding.site + ".",
+                    advice_of(finding.conclusion.limit));
     text += table_text(finding, wall);
     if (idle > 0 && process.threads > 1) {
         text += fmt::format("  (plus {} in which one of them waited for another)\n",

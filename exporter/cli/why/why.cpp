@@ -8,6 +8,7 @@
 #include "exporter/base/text/text.h"
 #include "exporter/cli/top/client/ask.h"
 #include "exporter/cli/top/client/client.h"
+#include "exporter/cli/top/hanging.h"
 #include "exporter/cli/why/oom.h"
 #include "exporter/cli/why/report.h"
 
@@ -77,6 +78,18 @@ Result<> explain_oom(top::Client &client, const Options &options) {
                            "started.\n");
 }
 
+// Not everybody may read that page, and nothing else depends on it.
+void ask_where_calls_hang(top::Client &client, const Options &options, Report &report) {
+    constexpr int ok = 200;
+    if (!has_hangs(report)) {
+        return;
+    }
+    const auto answer = top::ask(client, top::hanging_target, options.address);
+    if (answer && answer->status == ok) {
+        add_sites(report, answer->body);
+    }
+}
+
 }  // namespace
 
 Result<> run(const Options &options) {
@@ -101,6 +114,7 @@ Result<> run(const Options &options) {
         return fail_in(options.address.text(), report.error());
     }
     report->is_of_all = report->is_of_all && !options.pid;
+    ask_where_calls_hang(**client, options, *report);
     const bool matches = report->is_of_all || !report->findings.empty();
     if (options.json || matches) {
         std::fputs((options.json ? report_json(*report) : report_text(*report)).c_str(), stdout);

@@ -230,7 +230,7 @@ TEST_CASE("a view of programs asks where a call hangs, and shows it below its pr
     CHECK(view.target() == "/api/v1/in_flight?limit=256");
     const auto calls = [](const std::string &script) {
         const auto call = [&](const std::string &function, const std::string &site) {
-            return R"({"comm":"python3","container_id":"0123456789abcdef","slurm_job_id":"17","script":")" +
+            return R"({"pid":7,"comm":"python3","container_id":"0123456789abcdef","slurm_job_id":"17","script":")" +
                    script + R"(","function":")" + function + R"(","site":)" + site + "}";
         };
         return R"({"in_flight":[)" + call("cudaFree", R"("t.py:f:3\u001b < t.py:main:9")") + "," +

@@ -246,6 +246,25 @@ TEST_CASE("why names the call that hangs, and what to run next") {
     const Json one = Json::parse(report_json(*report_of(before, now, "*"))).at("processes").at(0);
     CHECK(one.at("conclusion") == "hangs");
     CHECK(one.at("call").at("age_seconds") == 98.2);
+    auto report = *report_of(before, now, "*");
+    CHECK(has_hangs(report));
+    const auto in_flight = [](const std::string &pid, const std::string &function) {
+        return R"({"in_flight":[{"pid":)" + pid +
+               R"(,"comm":"a","script":"","container_id":"","slurm_job_id":"","function":")" +
+               function + R"(","site":"t.py:f:3\u001b < t.py:main:9"}]})";
+    };
+    // It may be the call of another process, another call, or no answer.
+    for (const std::string &other : {in_flight("8", "cudaDeviceSynchronize\\u001b[2J"),
+                                     in_flight("7", "cudaFree"), std::string("{")}) {
+        add_sites(report, other);
+        CHECK_THAT(report_text(report), !ContainsSubstring("It was called at"));
+        CHECK(Json::parse(report_json(report)).at("processes").at(0).at("site").is_null());
+    }
+    add_sites(report, in_flight("7", "cudaDeviceSynchronize\\u001b[2J"));
+    CHECK_THAT(
+        report_text(report),
+        ContainsSubstring(
+            " since. It was called at t.py:f:3\uFFFD < t.py:main:9.\nRun gpusnoop_exporter"));
     stuck["call"]["age_seconds"] = -1;
     CHECK_FALSE(parse_times(Json{{"elapsed_seconds", 1}, {"processes", {stuck}}}.dump()));
 }
