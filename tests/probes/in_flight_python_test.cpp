@@ -20,11 +20,11 @@ namespace {
 
 // A program of Python that is in cudaDeviceSynchronize, and the exporter that shows it.
 struct HangingProgram {
-    // Through a command that runs it as its child, or nothing.
+    // Through a command that runs it as its child, or nothing. With more settings of the exporter.
     HangingProgram(const std::string &interpreter, const std::string &way,
-                   const std::vector<std::string> &through = {})
+                   const std::vector<std::string> &through = {}, const std::string &settings = "")
         : program(python_program(interpreter, "hangs/hangs.py", way, through)),
-          exporter((program.wait_for_output("waiting"), "in_flight: {min_age: 1ms}\n")) {
+          exporter((program.wait_for_output("waiting"), "in_flight: {min_age: 1ms}\n" + settings)) {
         exporter.wait_until_attached_to(standin(cudart_of_python));
         pid = std::to_string(program.pid());
         if (!through.empty()) {
@@ -101,6 +101,22 @@ TEST_CASE("a call that hangs shows the Python functions that made it, with their
     const std::string stack = log.substr(line, log.find('\n', line) - line);
     CHECK(stack.find(hanging.places[0] + " < ") != std::string::npos);
     CHECK(stack.find(hanging.places[1]) != std::string::npos);
+}
+
+TEST_CASE("why names the line of Python that made a call that hangs", "[in_flight]") {
+    require_bpf();
+    const HangingProgram hanging(python_commands().front(), "after_work", {},
+                                 "host: {time: {enabled: true}}\n");
+    const std::string said = " It was called at " + site_in(hanging.program.output()) + ".\n";
+    Finished why{};
+    eventually("why to say that it hangs, and where", [&] {
+        why = run({exporter_binary(), "why", "--pid=" + hanging.pid, "--duration=1s",
+                   "--address=http://127.0.0.1:" + std::to_string(hanging.exporter.port())});
+        return why.output.find(said) != std::string::npos;
+    });
+    CHECK(why.code == 0);
+    CHECK(why.output.find("\nThe program hangs: the launching thread has been in "
+                          "cudaDeviceSynchronize for ") != std::string::npos);
 }
 
 TEST_CASE("a hanging Python program with ids of its own, as in a container, shows its functions",

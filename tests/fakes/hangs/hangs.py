@@ -1,6 +1,6 @@
 """Hangs in a call at a known line: for tests of Python's functions on stacks.
 
-hangs.py main|callback|generator|thread|leave|fork|fork_thread|deep [LIBCUDART]
+hangs.py main|after_work|callback|generator|thread|leave|fork|fork_thread|deep [LIBCUDART]
 
 With a stand-in of CUDA's runtime, the call is cudaDeviceSynchronize, and begins after SIGUSR1; without, it is a sleep.
 Prints "process PID thread TID", "at PLACE...", the innermost first, and "hanging" before the call. With "leave", exits
@@ -46,6 +46,10 @@ class Job:
             print(
                 self.step(seconds)  # main
             )
+
+    def after_work(self):
+        say(place(Job.after_work, "after_work"), *OUTER)
+        self.step(1000)  # after_work
 
     def callback(self):
         """sorted() is C, which calls Python."""
@@ -103,6 +107,13 @@ class Job:
         self.fall(700)
 
 
+def submit(ctypes, cudart):
+    """Some work, which makes this thread a launching one."""
+    memory = ctypes.c_void_p()
+    cudart.cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(16))
+    cudart.cudaMemset(memory, 0, ctypes.c_size_t(16))
+
+
 def run(way, library):
     if library is None:
         job = Job(time.sleep)
@@ -113,6 +124,8 @@ def run(way, library):
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
         print("waiting", flush=True)
         signal.sigwait([signal.SIGUSR1])
+        if way == "after_work":
+            submit(ctypes, cudart)
         # In the middle of the call, the stand-in calls this, which returns at a signal.
         cudart.standin_set_hook(ctypes.cast(ctypes.CDLL(None).pause, ctypes.c_void_p), None)
         job = Job(cudart.cudaDeviceSynchronize)
