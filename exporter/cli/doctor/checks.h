@@ -15,7 +15,7 @@
 #include "exporter/discovery/gpus/gpus.h"
 #include "exporter/ebpf/features.h"
 #include "exporter/ebpf/mappings/mapping_list.h"
-#include "exporter/probes/cuda/attach/entry_cost.h"
+#include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/frame/probe_kind.h"
 #include "exporter/system/capabilities.h"
 

@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "exporter/ebpf/maps/ring.h"
-#include "exporter/probes/cuda/copies/batch.h"
-#include "exporter/probes/cuda/memory/gauges.h"
-#include "exporter/probes/cuda/record_time.h"
+#include "exporter/probes/cuda/copies/copies.h"
+#include "exporter/probes/cuda/process.h"
 #include "exporter/probes/cuda/totals.h"
 
 namespace gpusnoop::probes {

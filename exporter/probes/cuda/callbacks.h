@@ -15,7 +15,6 @@
 #include "exporter/probes/cuda/governor/unseen_launches.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 #include "exporter/probes/cuda/memory/live_allocations.h"
-#include "exporter/probes/cuda/memory/live_table.h"
 #include "exporter/probes/frame/bpf/overhead.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"

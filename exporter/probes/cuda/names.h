@@ -7,7 +7,7 @@
 
 #include "exporter/base/result.h"
 #include "exporter/probes/cuda/aggregator.h"
-#include "exporter/probes/cuda/launches/cuda_kernel_resolver.h"
+#include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 #include "exporter/probes/cuda/memory/kernel_tables.h"
 #include "exporter/probes/frame/allocations/call_sites.h"
 #include "exporter/probes/frame/processes/process_identity.h"

@@ -3,7 +3,6 @@
 #include <cerrno>
 
 #include "exporter/discovery/gpus/gpu_lookup.h"
-#include "exporter/probes/cuda/gpu_names.h"
 #include "exporter/processes/proc.h"
 
 namespace gpusnoop::probes {
@@ -44,6 +43,28 @@ series::LabelValues gauge_labels_of(const Process &process,
                                   process.slurm_job_id, std::to_string(process.key.tgid)};
     values.insert(values.end(), own.begin(), own.end());
     return values;
+}
+
+std::string GpuNames::name_of(std::optional<std::uint32_t> ordinal) {
+    if (!visible_.is_settled() && looks_ < most_looks) {
+        look_again();
+    }
+    const auto index = ordinal ? visible_.host_index(*ordinal) : visible_.only();
+    return index ? std::to_string(*index) : "unknown";
+}
+
+void GpuNames::look_again() {
+    const auto now = now_();
+    if (now < next_look_) {
+        return;
+    }
+    next_look_ = now + std::chrono::seconds(1U << looks_);
+    if (auto seen = look_()) {
+        visible_ = *std::move(seen);
+        looks_++;
+    } else if (seen.error().code == ESRCH) {
+        looks_ = most_looks;
+    }
 }
 
 }  // namespace gpusnoop::probes

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +15,8 @@
 #include <utility>
 
 #include "bpf/cuda/cuda.h"
+#include "exporter/base/result.h"
+#include "exporter/discovery/gpus/visible_gpus.h"
 #include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 #include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/series/family.h"
@@ -113,6 +116,42 @@ void describe(Process &process, discovery::GpuLookup &gpus);
 constexpr std::uint64_t slot_key(std::int32_t device, std::size_t one, std::size_t two = 0) {
     return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(device)) << 32) | (one << 8) |
            two;
+}
+
+// The label `gpu` of a process's devices, by several looks at the process.
+// The first look can come before the process has opened its GPUs: CUDA does that in its first call.
+// So as long as a look's answer depends on what is open, others follow when labels are asked for:
+// at once, and then after one, two and four seconds.
+class GpuNames {
+public:
+    // ESRCH: the process has ended, and what was seen before stays. Another error: no answer, which
+    // tells nothing; it is asked again after a second.
+    using Look = std::function<Result<discovery::VisibleGpus>()>;
+    using Clock = std::chrono::steady_clock;
+
+    GpuNames(discovery::VisibleGpus first, Look look,
+             std::function<Clock::time_point()> now = Clock::now)
+        : visible_(std::move(first)), look_(std::move(look)), now_(std::move(now)) {}
+
+    [[nodiscard]] std::string name_of(std::optional<std::uint32_t> ordinal);
+
+private:
+    void look_again();
+
+    static constexpr unsigned most_looks = 4;  // after the first: each may make others wait
+
+    discovery::VisibleGpus visible_;
+    Look look_;
+    std::function<Clock::time_point()> now_;
+    unsigned looks_ = 0;
+    Clock::time_point next_look_{};
+};
+
+// When the call of a record ended.
+// On the kernel's monotonic clock.
+inline std::chrono::nanoseconds ended_at(const cuda_record &head) {
+    return std::chrono::nanoseconds(
+        static_cast<std::int64_t>(std::min<std::uint64_t>(head.ended_ns, INT64_MAX)));
 }
 
 }  // namespace gpusnoop::probes

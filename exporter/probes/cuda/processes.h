@@ -10,7 +10,7 @@
 #include "bpf/cuda/cuda.h"
 #include "exporter/discovery/gpus/gpus.h"
 #include "exporter/probes/cuda/callbacks.h"
-#include "exporter/probes/cuda/memory/live_table.h"
+#include "exporter/probes/cuda/memory/live_allocations.h"
 #include "exporter/probes/cuda/process.h"
 #include "exporter/series/family_set.h"
 

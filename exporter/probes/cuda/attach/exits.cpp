@@ -1,7 +1,7 @@
 #include "exporter/probes/cuda/attach/exits.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <cstddef>
 #include <map>
 #include <string>
 
@@ -111,6 +111,27 @@ std::vector<ebpf::AttachPoint> see_ends_at_exits(const symbols::ElfFile &elf,
         return false;
     });
     return exits;
+}
+
+std::set<std::uint64_t> forwarding_functions(const symbols::ElfFile &elf,
+                                             const discovery::Library &library,
+                                             std::span<const symbols::FoundFunction> found) {
+    const auto name_of = [](const symbols::FoundFunction &function) {
+        return cuda_functions()[function.name].name;
+    };
+    const auto targets = symbols::find_forwarders(elf, library.readable(), found);
+    std::set<std::uint64_t> forwarding;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        const bool has_other =
+            targets[i] && std::ranges::any_of(found, [&](const symbols::FoundFunction &other) {
+                return other.file_offset == *targets[i] && other.probeable &&
+                       name_of(other) == name_of(found[i]);
+            });
+        if (has_other) {
+            forwarding.insert(found[i].file_offset);
+        }
+    }
+    return forwarding;
 }
 
 }  // namespace gpusnoop::probes

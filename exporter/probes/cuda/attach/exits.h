@@ -1,6 +1,8 @@
 // Finds the ends of CUDA's functions without return probes: `cuda: {endings: exits}`.
 #pragma once
 
+#include <cstdint>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -17,5 +19,13 @@ namespace gpusnoop::probes {
 [[nodiscard]] std::vector<ebpf::AttachPoint> see_ends_at_exits(
     const symbols::ElfFile &elf, const discovery::Library &library,
     std::span<const symbols::FoundFunction> found, std::vector<ebpf::AttachPoint> &points);
+
+// CUDA functions that need no probe of their own.
+// The file offsets of those of `found` that only jump to another one with the same name: that one
+// has their calls, for one breakpoint less in each. `found` are functions of cuda_functions() in
+// `elf`, which is the library's file.
+[[nodiscard]] std::set<std::uint64_t> forwarding_functions(
+    const symbols::ElfFile &elf, const discovery::Library &library,
+    std::span<const symbols::FoundFunction> found);
 
 }  // namespace gpusnoop::probes

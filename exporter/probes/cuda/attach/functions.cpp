@@ -1,8 +1,12 @@
 #include "exporter/probes/cuda/attach/functions.h"
 
+#include <algorithm>
 #include <array>
+#include <vector>
 
 #include "bpf/cuda/functions.h"
+#include "exporter/symbols/elf/elf_file.h"
+#include "exporter/symbols/exits/entry_probe.h"
 #include "exporter/symbols/names/cuda_errors.h"
 
 namespace gpusnoop::probes {
@@ -90,6 +94,27 @@ std::string_view error_name(CudaApi api, int code) {
             return cupti_error_name(code);
     }
     return {};
+}
+
+std::optional<EntryCost> entry_cost(int fd) {
+    const auto elf = symbols::ElfFile::open(fd);
+    if (!elf) {
+        return std::nullopt;
+    }
+    std::vector<std::string_view> names;
+    for (const CudaFunction &function : cuda_functions()) {
+        names.push_back(function.symbol);
+    }
+    auto found = elf->find_functions(names);
+    if (!found) {
+        return std::nullopt;
+    }
+    std::ranges::sort(*found, {}, &symbols::FoundFunction::file_offset);
+    const auto aliases = std::ranges::unique(*found, {}, &symbols::FoundFunction::file_offset);
+    found->erase(aliases.begin(), aliases.end());
+    const auto probes = symbols::find_entry_probes(*elf, fd, *found);
+    return EntryCost{probes.size(), static_cast<std::size_t>(std::ranges::count_if(
+                                        probes, &symbols::EntryProbe::is_expensive))};
 }
 
 }  // namespace gpusnoop::probes

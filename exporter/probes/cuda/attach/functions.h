@@ -1,7 +1,9 @@
 // The functions of the CUDA probe, from the table in bpf/cuda/functions.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -49,5 +51,14 @@ std::span<const CudaFunction> cuda_functions();
 [[nodiscard]] inline bool is_cuda_driver(std::string_view name) {
     return name.starts_with("libcuda.so");
 }
+
+// How many of a library's CUDA functions are expensive to probe.
+struct EntryCost {
+    std::size_t functions = 0;  // that are traced, each place once
+    std::size_t expensive = 0;  // of these: see symbols::EntryProbe
+};
+
+// Of the library that `fd` is open on; nothing if it cannot be read.
+[[nodiscard]] std::optional<EntryCost> entry_cost(int fd);
 
 }  // namespace gpusnoop::probes

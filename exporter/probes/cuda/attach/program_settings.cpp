@@ -1,16 +1,18 @@
 #include "exporter/probes/cuda/attach/program_settings.h"
 
 #include <bpf/libbpf.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 
+#include "bpf/cuda/cuda.h"
 #include "bpf/lib/cost.h"
 #include "bpf/lib/python/layout.h"
 #include "cuda.skel.h"
+#include "exporter/base/fd.h"
 #include "exporter/base/text/text.h"
 #include "exporter/ebpf/object.h"
 
@@ -143,6 +145,57 @@ std::string generation_of(AttachMode mode, const CudaConfig &config) {
         mix(&number, sizeof(number));
     }
     return hexadecimal(hash);
+}
+
+Result<> share_maps(const cuda_bpf &skeleton, const CudaConfig &config, CudaShared &shared) {
+    Result<> copied;
+    const auto copy = [&](const bpf_map *map) {
+        Fd fd = duplicate(bpf_map__fd(map));
+        if (!fd) {
+            copied = fail_errno("duplicate a descriptor");
+        }
+        return fd;
+    };
+    const auto &maps = skeleton.maps;
+    shared.gpu_processes = {.processes = copy(maps.cuda_procs), .filter = copy(maps.cuda_filter)};
+    if (config.follow) {
+        shared.followed = {.processes = copy(maps.follow_procs),
+                           .filter = copy(maps.follow_filter),
+                           .events = copy(maps.follow_events),
+                           .counts = copy(maps.follow_counts),
+                           .refused = copy(maps.follow_refused)};
+        shared.threads = copy(maps.cuda_threads);
+    }
+    if (config.keep_times) {
+        shared.times = {.threads = copy(maps.cuda_threads),
+                        .times = copy(maps.cuda_times),
+                        .past = copy(maps.cuda_times_past),
+                        .gaps = copy(maps.cuda_gaps),
+                        .file_waits = copy(maps.cuda_file_waits),
+                        .devices = copy(maps.cuda_dev_times)};
+    }
+    return copied;
+}
+
+void set_up_tracing(cuda_bpf &skeleton, const CudaTracing *tracing) {
+    if (tracing == nullptr) {
+        bpf_map__set_autocreate(skeleton.maps.cuda_traces, false);
+        bpf_map__set_autocreate(skeleton.maps.cuda_trace_lost, false);
+        return;
+    }
+    bpf_map__set_max_entries(skeleton.maps.cuda_traces, tracing->ring_bytes);
+    // This ring stays empty.
+    bpf_map__set_max_entries(skeleton.maps.cuda_events,
+                             static_cast<std::uint32_t>(::sysconf(_SC_PAGESIZE)));
+    auto &settings = *skeleton.rodata;
+    settings.tracing = true;
+    settings.trace_stacks = tracing->stacks;
+    settings.traced_pid_count =
+        static_cast<std::uint32_t>(std::min<std::size_t>(tracing->pids.size(), TRACED_PIDS));
+    std::copy_n(tracing->pids.begin(), settings.traced_pid_count, settings.traced_pids);
+    for (const std::uint16_t number : tracing->functions) {
+        settings.traced_functions[number / 64U] |= std::uint64_t{1} << (number % 64U);
+    }
 }
 
 }  // namespace gpusnoop::probes

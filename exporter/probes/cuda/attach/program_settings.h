@@ -1,11 +1,15 @@
 // What the configuration changes of the CUDA probe's programs, before they are loaded.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "exporter/base/result.h"
 #include "exporter/ebpf/attach/uprobe.h"
 #include "exporter/ebpf/maps/pins.h"
 #include "exporter/probes/cuda/settings.h"
+#include "exporter/probes/frame/processes/cuda_shared.h"
 
 struct cuda_bpf;
 
@@ -23,5 +27,33 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins);
 // A hash of everything that must be equal to share pins: the programs, the sizes of tables, the
 // settings.
 [[nodiscard]] std::string generation_of(ebpf::AttachMode mode, const CudaConfig &config);
+
+}  // namespace gpusnoop::probes
+
+// Shares the maps of the CUDA probe's programs with other probes.
+struct cuda_bpf;
+
+namespace gpusnoop::probes {
+
+// The table of GPU processes; that of followed ones and the calls of threads, if the configuration
+// says `follow`; and the accounts of threads, if it says `keep_times`.
+Result<> share_maps(const cuda_bpf &skeleton, const CudaConfig &config, CudaShared &shared);
+
+}  // namespace gpusnoop::probes
+
+// Tracing of single calls by the CUDA probe's programs, for `gpusnoop_exporter trace`.
+struct cuda_bpf;
+
+namespace gpusnoop::probes {
+
+struct CudaTracing {
+    bool stacks = false;
+    std::vector<std::uint32_t> pids;        // only these processes, TRACED_PIDS at most; or all
+    std::vector<std::uint16_t> functions;   // only these, by number
+    std::uint32_t ring_bytes = 32U << 20U;  // a power of two
+};
+
+// Before the skeleton is loaded. Null: no tracing, and the maps for it are not made.
+void set_up_tracing(cuda_bpf &skeleton, const CudaTracing *tracing);
 
 }  // namespace gpusnoop::probes

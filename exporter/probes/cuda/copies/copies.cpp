@@ -1,12 +1,11 @@
 #include "exporter/probes/cuda/copies/copies.h"
 
-#include <algorithm>
-#include <optional>
-#include <string>
-
 #include <tsl/robin_map.h>
 
-#include "exporter/probes/cuda/copies/async_copies.h"
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
 
 namespace gpusnoop::probes {
 
@@ -203,6 +202,130 @@ void CudaCopies::add_gauges(series::FamilySet &gauges, const CudaProcessTable &p
             add_gauge(families.in_flight, labels, stream.bytes);
         }
     });
+}
+
+namespace {
+
+constexpr std::size_t max_streams = 64;
+constexpr std::size_t max_copies = 64;
+
+// cudaStreamLegacy and cudaStreamPerThread (driver_types.h) are the default stream by other names.
+bool is_default(std::uint64_t stream) {
+    return stream <= 2;
+}
+
+void end_before(auto &copies, std::uint64_t began_ns) {
+    std::erase_if(copies, [&](const auto &copy) { return copy.ended_ns <= began_ns; });
+}
+
+}  // namespace
+
+AsyncCopies::Queue &AsyncCopies::queue_of(std::uint64_t stream) {
+    if (is_default(stream) || (queues_.size() >= max_streams && !queues_.contains(stream))) {
+        stream = 0;
+    }
+    queues_.try_emplace(0, Queue{0, {}});
+    return queues_.try_emplace(stream, Queue{static_cast<unsigned>(queues_.size()), {}})
+        .first->second;
+}
+
+void AsyncCopies::submitted(std::uint64_t stream, std::uint64_t bytes, std::uint64_t ended_ns) {
+    auto &copies = queue_of(stream).copies;
+    if (copies.size() >= max_copies) {
+        // Two become one that ends when the later one ends.
+        copies[1].bytes += copies[0].bytes;
+        copies[1].ended_ns = std::max(copies[0].ended_ns, copies[1].ended_ns);
+        copies.erase(copies.begin());
+    }
+    copies.push_back({ended_ns, bytes});
+}
+
+void AsyncCopies::waited(std::uint64_t stream, std::uint64_t began_ns) {
+    auto queue = queues_.find(is_default(stream) ? 0 : stream);
+    if (queue == queues_.end() && queues_.size() >= max_streams) {
+        queue = queues_.find(0);
+    }
+    if (queue != queues_.end()) {
+        end_before(queue->second.copies, began_ns);
+    }
+}
+
+void AsyncCopies::waited_for_all(std::uint64_t began_ns) {
+    for (auto &[stream, queue] : queues_) {
+        end_before(queue.copies, began_ns);
+    }
+}
+
+std::vector<AsyncCopies::Stream> AsyncCopies::streams() const {
+    std::vector<Stream> streams;
+    for (const auto &[handle, queue] : queues_) {
+        Stream &stream = streams.emplace_back(Stream{queue.number, 0});
+        for (const Submitted &copy : queue.copies) {
+            stream.bytes += copy.bytes;
+        }
+    }
+    return streams;
+}
+
+namespace {
+
+// cudaMemcpy3DBatchOp in CUDA's driver_types.h, in words of 8 bytes.
+enum WordOfBatch3d : std::size_t {
+    word_source_type = 0,
+    word_source = 1,
+    word_destination_type = 5,
+    word_destination = 6,
+    word_extent = 10,
+};
+
+constexpr std::uint32_t operand_is_array = 2;  // cudaMemcpyOperandTypeArray
+
+std::uint32_t kind_of_ends(bool to_array, bool from_array) {
+    if (to_array && from_array) {
+        return COPY_D2D;
+    }
+    if (to_array) {
+        return COPY_TO_ARRAY;
+    }
+    return from_array ? COPY_FROM_ARRAY : COPY_DEFAULT;
+}
+
+void fill_3d(cuda_copy_record &copy, std::span<const __u64, CUDA_BATCH_3D_WORDS> words) {
+    // The upper half of the word is padding.
+    const auto is_array = [&](WordOfBatch3d type) {
+        return static_cast<std::uint32_t>(words[type]) == operand_is_array;
+    };
+    copy.destination = words[word_destination];
+    copy.source = words[word_source];
+    copy.kind = kind_of_ends(is_array(word_destination_type), is_array(word_source_type));
+    // For an array the width counts elements, whose size only the array knows.
+    copy.bytes = copy.kind == COPY_DEFAULT
+                     ? words[word_extent] * words[word_extent + 1] * words[word_extent + 2]
+                     : 0;
+}
+
+}  // namespace
+
+std::vector<cuda_copy_record> copies_of(const cuda_batch_record &batch) {
+    const std::span<const __u64, CUDA_BATCH_WORDS> words(batch.words);
+    const std::size_t most = batch.is_3d != 0 ? CUDA_BATCH_3D_COPIES : CUDA_BATCH_COPIES;
+    std::vector<cuda_copy_record> copies(std::min<std::size_t>(batch.copies, most));
+    for (std::size_t i = 0; i < copies.size(); i++) {
+        cuda_copy_record &copy = copies[i];
+        copy.head = batch.head;
+        copy.head.duration_ns = i == 0 ? batch.head.duration_ns : 0;
+        copy.stream = batch.stream;
+        copy.is_async = 1;
+        if (batch.is_3d != 0) {
+            fill_3d(copy, words.subspan(i * CUDA_BATCH_3D_WORDS).first<CUDA_BATCH_3D_WORDS>());
+            continue;
+        }
+        copy.destination = words[i];
+        copy.source = words[CUDA_BATCH_COPIES + i];
+        copy.bytes = words[2 * CUDA_BATCH_COPIES + i];
+        copy.kind = COPY_DEFAULT;
+    }
+    return copies;
 }
 
 }  // namespace gpusnoop::probes

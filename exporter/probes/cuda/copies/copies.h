@@ -4,7 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string_view>
+#include <vector>
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/probes/cuda/families.h"
@@ -65,5 +67,41 @@ private:
 
     CopyFamilies families_;
 };
+
+// The asynchronous copies of one process that no call has waited for.
+// An estimate: a copy counts as under way from its submission until a later call waits for its
+// stream or for the device. Copies that end without a waiting call are noticed late; events,
+// callbacks and queries are ignored.
+class AsyncCopies {
+public:
+    // Times are the kernel's monotonic clock in nanoseconds.
+    void submitted(std::uint64_t stream, std::uint64_t bytes, std::uint64_t ended_ns);
+    void waited(std::uint64_t stream, std::uint64_t began_ns);
+    void waited_for_all(std::uint64_t began_ns);
+
+    struct Stream {
+        unsigned number = 0;  // in the order of their first copies, from 1 on; 0: the default one
+        std::uint64_t bytes = 0;
+    };
+    // Streams that ever had a copy, up to a limit; further ones are added to the default stream.
+    [[nodiscard]] std::vector<Stream> streams() const;
+
+private:
+    struct Submitted {
+        std::uint64_t ended_ns;
+        std::uint64_t bytes;
+    };
+    struct Queue {
+        unsigned number;
+        std::vector<Submitted> copies;  // by time; the oldest are merged when there are many
+    };
+    Queue &queue_of(std::uint64_t stream);
+
+    std::map<std::uint64_t, Queue> queues_;  // by handle
+};
+
+// Batches: many copies by one call.
+// The copies of a batch, as if each had been a call of its own. Only the first one has a duration.
+[[nodiscard]] std::vector<cuda_copy_record> copies_of(const cuda_batch_record &batch);
 
 }  // namespace gpusnoop::probes

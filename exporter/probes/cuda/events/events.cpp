@@ -1,5 +1,6 @@
 #include "exporter/probes/cuda/events/events.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -42,6 +43,25 @@ void CudaEvents::on_elapsed(Process &process, const cuda_elapsed_record &record)
         state.invalid = families_.invalid.slot(process.owner, labels_of(process, {}));
     }
     families_.invalid.add(*state.invalid, 1);
+}
+
+std::vector<OrderedEvent> PendingEvents::take_until(std::chrono::nanoseconds until) {
+    const auto time_of = [](const OrderedEvent &event) {
+        return std::visit([](const auto &record) { return ended_at(record.head); }, event);
+    };
+    if (!std::ranges::is_sorted(events_, {}, time_of)) {  // they nearly always are
+        std::ranges::stable_sort(events_, {}, time_of);
+    }
+    const auto end = std::ranges::upper_bound(events_, until, {}, time_of);
+    std::vector<OrderedEvent> due(events_.begin(), end);
+    events_.erase(events_.begin(), end);
+    return due;
+}
+
+void PendingEvents::release_room() {
+    if (events_.capacity() > 1'024 && events_.size() < events_.capacity() / 8) {
+        events_.shrink_to_fit();
+    }
 }
 
 }  // namespace gpusnoop::probes

@@ -6,14 +6,12 @@
 #include <condition_variable>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <string>
 #include <utility>
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/log.h"
 #include "exporter/ebpf/maps/hash_map.h"
-#include "exporter/probes/frame/bpf/overhead_limits.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <thread>
-#include <utility>
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/log.h"

@@ -2,7 +2,11 @@
 // runs.
 #pragma once
 
+#include <tsl/robin_map.h>
+
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/probes/cuda/families.h"
@@ -31,6 +35,67 @@ private:
     struct State;
 
     GraphFamilies families_;
+};
+
+// The captures, graphs and executable graphs of one process, by their handles.
+// Per process, of each kind; further ones are unknown.
+inline constexpr std::size_t max_graphs = 16'384;
+// Per process, of all contents together: shapes of kernels, kinds of copies, nodes.
+inline constexpr std::size_t max_graph_entries = 131'072;
+
+class KnownGraphs {
+public:
+    // So many records were lost so far. A new loss makes everything unknown.
+    void note_losses(std::uint32_t losses);
+
+    // A captured call, and what it does.
+    void capture(const cuda_change_record &record, GraphWork work);
+    // A change, and what its node does from now on.
+    void change(const cuda_change_record &record, GraphWork work);
+    // What a launch of it runs; null: not known.
+    [[nodiscard]] const GraphContent *executable(std::uint64_t handle) const;
+
+    // Of the budget of entries.
+    [[nodiscard]] std::size_t entries() const { return budget_.used(); }
+
+private:
+    // Contents are shared until one of their owners changes its own.
+    using ContentPtr = std::shared_ptr<GraphContent>;
+    struct Graph {
+        ContentPtr content;
+        std::uint64_t born_ns = 0;
+        bool is_being_captured = false;  // nodes were added to a graph that was not seen being made
+    };
+    struct Capture {
+        ContentPtr content;
+        std::uint64_t into = 0;  // the graph that it adds to; 0: to a new one
+    };
+    using Graphs = tsl::robin_map<std::uint64_t, Graph>;
+
+    static GraphContent &edit(ContentPtr &content);
+    // Null: it is unknown.
+    static ContentPtr content_of(const Graphs &graphs, std::uint64_t handle);
+    static void put(Graphs &graphs, std::uint64_t handle, ContentPtr content,
+                    const cuda_change_record &record);
+
+    void begin_capture(const cuda_change_record &record);
+    void end_capture(const cuda_change_record &record);
+    void put_graph(std::uint64_t handle, ContentPtr content, const cuda_change_record &record);
+    void destroy(const cuda_change_record &record);
+    void remove_graph(std::uint64_t handle);
+    void add_node(const cuda_change_record &record, GraphWork work);
+    void change_node(const cuda_change_record &record, GraphWork work);
+    void change_executable(const cuda_change_record &record, GraphWork work);
+    void instantiate(const cuda_change_record &record);
+    void update(const cuda_change_record &record);
+    void forget_unnamed();
+
+    EntryBudget budget_{max_graph_entries};
+    std::uint32_t losses_ = 0;
+    tsl::robin_map<std::uint64_t, Capture> captures_;
+    Graphs graphs_;
+    Graphs executables_;
+    tsl::robin_map<std::uint64_t, std::uint64_t> owners_;  // node -> its graph
 };
 
 }  // namespace gpusnoop::probes

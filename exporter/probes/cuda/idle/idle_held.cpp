@@ -1,13 +1,10 @@
 #include "exporter/probes/cuda/idle/idle_held.h"
 
-#include <algorithm>
 #include <string_view>
 
 #include "exporter/probes/cuda/families.h"
-#include "exporter/probes/cuda/idle/gpu_work.h"
 #include "exporter/probes/cuda/memory/held_memory.h"
 #include "exporter/probes/cuda/memory/memory_peaks.h"
-#include "exporter/probes/cuda/record_time.h"
 
 namespace gpusnoop::probes {
 

@@ -8,7 +8,6 @@
 
 #include "exporter/probes/cuda/memory/state.h"
 #include "exporter/probes/cuda/memory/summary.h"
-#include "exporter/probes/cuda/record_time.h"
 
 namespace gpusnoop::probes {
 

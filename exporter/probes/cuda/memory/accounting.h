@@ -14,9 +14,8 @@
 #include "exporter/probes/cuda/callbacks.h"
 #include "exporter/probes/cuda/memory/call_sites.h"
 #include "exporter/probes/cuda/memory/counters.h"
+#include "exporter/probes/cuda/memory/held_memory.h"
 #include "exporter/probes/cuda/memory/live_allocations.h"
-#include "exporter/probes/cuda/memory/live_table.h"
-#include "exporter/probes/cuda/memory/memory_owners.h"
 #include "exporter/probes/cuda/process.h"
 
 namespace gpusnoop::probes {

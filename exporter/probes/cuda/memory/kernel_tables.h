@@ -11,7 +11,6 @@
 #include "exporter/base/result.h"
 #include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/probes/cuda/memory/live_allocations.h"
-#include "exporter/probes/cuda/memory/live_table.h"
 
 namespace gpusnoop::probes {
 

@@ -8,7 +8,6 @@
 
 #include "exporter/probes/cuda/memory/held_memory.h"
 #include "exporter/probes/cuda/memory/live_allocations.h"
-#include "exporter/probes/cuda/memory/memory_owners.h"
 #include "exporter/probes/cuda/process.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 

@@ -1,15 +1,99 @@
 #include "exporter/probes/cuda/memory/reconcile.h"
 
 #include <algorithm>
-#include <cstdint>
+#include <map>
+#include <span>
 #include <utility>
 
+#include "bpf/cuda/cuda.h"
 #include "exporter/probes/cuda/memory/state.h"
-#include "exporter/probes/cuda/memory/unmapped.h"
 
 namespace gpusnoop::probes {
 
 namespace {
+
+// The mappings of one process in the kernel's table of live allocations. Some of them ended by a
+// cuMemUnmap that left the rest of its range to the exporter.
+class Unmapped {
+public:
+    // `entries`: the indexes of the process's entries in the table.
+    Unmapped(const LiveTable &table, std::span<const std::size_t> entries);
+
+    struct Mapping {
+        std::uint64_t bytes = 0;
+        std::uint64_t born_ns = 0;
+        std::pair<std::uint64_t, std::uint64_t> handle;  // and when it was born
+        bool is_host = false;
+    };
+    using Mappings = std::map<std::uint64_t, Mapping>;  // by address
+
+    // Mappings that still lead to memory.
+    [[nodiscard]] const Mappings &live() const { return live_; }
+    // Mappings that have ended, but whose handles still count them.
+    [[nodiscard]] const std::vector<LiveEntry> &ended() const { return ended_; }
+    // Entries that the table can lose, once these mappings have been ended.
+    [[nodiscard]] const std::vector<LiveEntry> &done() const { return done_; }
+    // There are more ranges: read the table again.
+    [[nodiscard]] bool has_more() const { return has_more_; }
+    // Was the last use of this entry a mapping that has ended?
+    [[nodiscard]] bool was_last_use(const cuda_live_key &key, const cuda_live &live) const;
+
+private:
+    void end_in(const cuda_live &range, const cuda_live_key &key);
+
+    Mappings live_;
+    std::vector<LiveEntry> ended_;
+    std::vector<LiveEntry> done_;
+    // The ended mappings of each handle and its birth: handles are reused.
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> given_up_;
+    bool has_more_ = false;
+};
+
+// A process could make any number of ranges that have the same mappings in them.
+constexpr std::size_t max_ranges = 256;
+
+Unmapped::Unmapped(const LiveTable &table, std::span<const std::size_t> entries) {
+    std::vector<std::size_t> ranges;
+    for (const std::size_t i : entries) {
+        const auto &[key, live] = table.entries[i];
+        if (key.space == CUDA_LIVE_UNMAPS) {
+            ranges.push_back(i);
+        } else if (key.space == CUDA_LIVE_MAPPINGS && live.uses == 0) {
+            live_[key.address] = {
+                live.bytes, live.born_ns, {live.context, live.caller}, MEMORY_IS_HOST(live.kind)};
+        } else if (key.space == CUDA_LIVE_MAPPINGS) {
+            done_.push_back({key, live.born_ns});  // ended by us, but not removed yet
+        }
+    }
+    has_more_ = ranges.size() > max_ranges;
+    for (std::size_t i = 0; i < ranges.size() && i < max_ranges; i++) {
+        const auto &[key, live] = table.entries[ranges[i]];
+        end_in(live, key);
+        done_.push_back({key, live.born_ns});
+    }
+}
+
+void Unmapped::end_in(const cuda_live &range, const cuda_live_key &key) {
+    auto mapping = live_.lower_bound(range.context);
+    while (mapping != live_.end() && mapping->first < range.caller) {
+        const auto &[address, what] = *mapping;
+        if (what.born_ns > range.born_ns) {
+            ++mapping;  // made since
+            continue;
+        }
+        const LiveEntry entry{{address, key.since_ns, key.tgid, CUDA_LIVE_MAPPINGS}, what.born_ns};
+        ended_.push_back(entry);
+        done_.push_back(entry);
+        given_up_[what.handle]++;
+        mapping = live_.erase(mapping);
+    }
+}
+
+bool Unmapped::was_last_use(const cuda_live_key &key, const cuda_live &live) const {
+    const auto found = given_up_.find({key.address, live.born_ns});
+    return key.space == CUDA_LIVE_HANDLES && found != given_up_.end() &&
+           live.uses == found->second * CUDA_ONE_MAPPING;
+}
 
 // An allocation is born a moment before it is in the table.
 constexpr std::chrono::nanoseconds max_entering_time = std::chrono::milliseconds(100);
@@ -193,6 +277,34 @@ void Reconciler::free_absent(Process &process, const LiveTable &table,
             state.assumed_freed.insert(key);
         }
     }
+}
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+// A multiple of the last read's CPU time. While records are being lost, the live allocations soon
+// become wrong again; after the last loss, one read corrects them.
+constexpr int pause = 20;
+constexpr int pause_at_rest = 2;
+constexpr nanoseconds rest = std::chrono::milliseconds(200);
+
+}  // namespace
+
+bool ReconcileSchedule::is_due(nanoseconds now, std::uint64_t lost, bool wanted) {
+    if (std::exchange(lost_, lost) != lost) {
+        changed_ = now;
+    }
+    if (reconciled_ == lost && !wanted) {
+        return false;
+    }
+    const bool is_at_rest = reconciled_ != lost && now - changed_ >= rest;
+    return now - read_ >= (is_at_rest || !reconciled_ ? pause_at_rest : pause) * cost_;
+}
+
+void ReconcileSchedule::read(nanoseconds now, nanoseconds cpu) {
+    read_ = now;
+    cost_ = cpu;
 }
 
 }  // namespace gpusnoop::probes

@@ -3,24 +3,96 @@
 #include <bpf/bpf.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "exporter/base/glob.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text/text.h"
 #include "exporter/discovery/discovery.h"
+#include "exporter/discovery/library.h"
+#include "exporter/ebpf/attach/detacher.h"
+#include "exporter/ebpf/attach/uprobe.h"
 #include "exporter/ebpf/maps/counters.h"
 #include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/cuda/attach/functions.h"
 #include "exporter/probes/cuda/attach/programs.h"
-#include "exporter/probes/cuda/trace/attacher.h"
 #include "exporter/probes/cuda/trace/decode.h"
 #include "exporter/probes/cuda/trace/names.h"
 #include "exporter/probes/frame/libraries/start_discovery.h"
-#include "exporter/trace/trace.h"
 
 namespace gpusnoop::trace {
 
 namespace {
+
+// Attaches the tracing programs to the libraries that discovery finds.
+// For the discovery thread. The programs must outlive it.
+class Attacher final : public discovery::Attacher {
+public:
+    // `libraries`: globs for the names of files.
+    Attacher(const probes::CudaPrograms &programs, std::vector<std::string> libraries)
+        : programs_(programs), libraries_(std::move(libraries)), detacher_(programs.mode()) {}
+    ~Attacher() override;
+    Attacher(const Attacher &) = delete;
+    Attacher &operator=(const Attacher &) = delete;
+
+    [[nodiscard]] bool wants(std::string_view name) const override;
+    [[nodiscard]] bool is_inner(std::string_view name) const override {
+        return probes::is_cuda_driver(name);
+    }
+    Result<> attach(const discovery::Library &library) override;
+    void detach(const FileId &id, bool is_changed) override;
+    [[nodiscard]] bool must_wait_for(const FileId &id) override {
+        return detacher_.must_wait_for(id);
+    }
+    void failed(std::string_view /*reason*/) override {}  // discovery logs it
+
+private:
+    const probes::CudaPrograms &programs_;
+    std::vector<std::string> libraries_;
+    std::map<FileId, ebpf::UprobeSet> attached_;
+    ebpf::Detacher detacher_;
+};
+
+bool Attacher::wants(std::string_view name) const {
+    return matches_any(libraries_, name);
+}
+
+Attacher::~Attacher() {
+    for (auto &[id, probes] : attached_) {
+        detacher_.detach({.file = id, .probes = std::move(probes)});
+    }
+}
+
+void Attacher::detach(const FileId &id, bool is_changed) {
+    if (auto gone = attached_.extract(id)) {
+        detacher_.detach(
+            {.file = id, .probes = std::move(gone.mapped()), .is_changed = is_changed});
+    }
+}
+
+Result<> Attacher::attach(const discovery::Library &library) {
+    const auto places = programs_.find(library);
+    if (!places) {
+        return tl::unexpected(places.error().error);
+    }
+    if (places->points.empty()) {
+        return {};  // a program without its own runtime
+    }
+    auto kept = detacher_.take_back(library.id);
+    auto probes = programs_.attach(library, *places, std::move(kept).value_or(ebpf::UprobeSet{}));
+    if (!probes) {
+        return tl::unexpected(probes.error().error);
+    }
+    log::info("attached", {{"library", library.name},
+                           {"functions", probes->functions()},
+                           {"inode", library.id.inode},
+                           {"mode", to_string(programs_.mode())}});
+    attached_.insert_or_assign(library.id, std::move(*probes));
+    return {};
+}
 
 // The number of stacks that are looked up together.
 constexpr std::size_t max_batch = 1024;

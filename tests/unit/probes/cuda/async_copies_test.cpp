@@ -1,5 +1,5 @@
 // The estimate of the bytes that async copies have under way.
-#include "exporter/probes/cuda/copies/async_copies.h"
+#include "exporter/probes/cuda/copies/copies.h"
 
 #include <catch2/catch_test_macros.hpp>
 

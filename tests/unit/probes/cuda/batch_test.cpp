@@ -2,7 +2,7 @@
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 
-#include "exporter/probes/cuda/copies/batch.h"
+#include "exporter/probes/cuda/copies/copies.h"
 #include "tests/unit/probes/cuda/fixture.h"
 
 using namespace gpusnoop;

@@ -1,5 +1,5 @@
 // The label gpu, when what a process has opened is seen only later.
-#include "exporter/probes/cuda/gpu_names.h"
+#include "exporter/probes/cuda/process.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>

@@ -1,5 +1,5 @@
 // Events that wait until everything before them is known.
-#include "exporter/probes/cuda/events/pending_events.h"
+#include "exporter/probes/cuda/events/events.h"
 
 #include <catch2/catch_test_macros.hpp>
 

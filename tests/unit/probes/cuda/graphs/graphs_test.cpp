@@ -1,7 +1,7 @@
 // What graphs hold, and what their launches count, by records as the kernel sends them.
 #include <catch2/catch_test_macros.hpp>
 
-#include "exporter/probes/cuda/graphs/known_graphs.h"
+#include "exporter/probes/cuda/graphs/graphs.h"
 #include "tests/unit/probes/cuda/fixture.h"
 
 using namespace gpusnoop;

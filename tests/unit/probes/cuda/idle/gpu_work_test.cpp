@@ -1,4 +1,4 @@
-#include "exporter/probes/cuda/idle/gpu_work.h"
+#include "exporter/probes/cuda/idle/idle_held.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>

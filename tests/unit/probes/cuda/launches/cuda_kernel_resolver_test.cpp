@@ -1,4 +1,4 @@
-#include "exporter/probes/cuda/launches/cuda_kernel_resolver.h"
+#include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
 
 #include <unistd.h>
 

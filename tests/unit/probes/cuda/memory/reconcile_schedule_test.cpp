@@ -2,7 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 
-#include "exporter/probes/cuda/memory/reconcile_schedule.h"
+#include "exporter/probes/cuda/memory/reconcile.h"
 
 using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
