@@ -8,7 +8,7 @@
 
 using namespace gpusnoop::series;
 
-TEST_CASE("a heavy kernel that comes after 100000 light ones is shown") {
+TEST_CASE("a heavy kernel that comes after 100000 light ones is shown", "[bulk]") {
     Family family(launches(), 100);
     for (int i = 0; i < 100'000; i++) {
         family.add(family.slot(1, {"app", "k" + std::to_string(i), "1x1x1", "0"}), 1);

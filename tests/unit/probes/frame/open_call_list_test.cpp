@@ -83,7 +83,7 @@ TEST_CASE("80,000 open calls of a process are counted, and a few thousand are de
     CHECK(oldest_ns == 1'000'000 - 79'999);
 }
 
-TEST_CASE("calls of many processes leave room in the list for those of the others") {
+TEST_CASE("calls of many processes leave room in the list for those of the others", "[bulk]") {
     OpenCallListFixture fixture;
     constexpr std::uint32_t processes = 100;
     for (std::uint32_t i = 0; i < processes; i++) {

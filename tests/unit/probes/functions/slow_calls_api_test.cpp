@@ -59,7 +59,7 @@ TEST_CASE("the last slow calls are kept, and shown with the newest first") {
     CHECK(nothing.completed.size() == 1);
 }
 
-TEST_CASE("a document has its limit, and says what it leaves out") {
+TEST_CASE("a document has its limit, and says what it leaves out", "[bulk]") {
     std::vector<SlowCall> all(1'000);
     const auto stack = std::make_shared<const std::vector<symbols::Frame>>(
         127, symbols::Frame{std::string(200, 'f'), std::string(255, 'm'), 1});

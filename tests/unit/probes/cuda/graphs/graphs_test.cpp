@@ -398,7 +398,7 @@ TEST_CASE("the direction of a copy is what its pointers were when it was capture
     CHECK(fixture.sum("cuda_memcpy_bytes_total", {"h2d", "graph"}) == 64);
 }
 
-TEST_CASE("a process that makes too many graphs, or too large ones, makes them unknown") {
+TEST_CASE("a process that makes too many graphs, or too large ones, makes them unknown", "[bulk]") {
     KnownGraphs known;
     GraphWork work;
     work.does = CUDA_NODE_LAUNCH;

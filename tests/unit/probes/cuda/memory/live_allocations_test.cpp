@@ -5,6 +5,8 @@
 #include <random>
 #include <unordered_map>
 
+#include "tests/unit/sanitized.h"
+
 using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
 
@@ -202,7 +204,7 @@ TEST_CASE("a million random allocations and frees leave the sums of a plain map"
     std::unordered_map<std::uint64_t, Allocation> model;
     Amount all;
     std::mt19937_64 random(7);
-    for (int i = 0; i < 1'000'000; i++) {
+    for (int i = 0; i < random_rounds(1'000'000); i++) {
         const std::uint64_t address = (random() % 5'000) << 12U;
         if (const auto known = model.find(address); known == model.end()) {
             const auto kind = static_cast<cuda_memory_kind>(random() % MEMORY_vmm);

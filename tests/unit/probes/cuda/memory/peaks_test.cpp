@@ -17,6 +17,7 @@
 #include "tests/unit/probes/cuda/fixture.h"
 #include "tests/unit/probes/cuda/part_fixture.h"
 #include "tests/unit/probes/cuda/table.h"
+#include "tests/unit/sanitized.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
@@ -385,7 +386,7 @@ private:
 }  // namespace
 
 TEST_CASE("peaks and means of random allocations are those of a model") {
-    PeaksModel model(GENERATE(range(0U, 20U)));
+    PeaksModel model(static_cast<unsigned>(GENERATE(range(0, random_rounds(20)))));
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < 200; i++) {
             model.step();
