@@ -33,7 +33,8 @@ def main():
         sys.exit(f"{promtool} is not of version {major}: {version}")
     good = run(promtool, "check", "rules", "--lint=all", "--lint-fatal", *map(str, sorted(RULES.glob("gpusnoop_*.yaml"))))
     with tempfile.TemporaryDirectory() as directory, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        made, problems = situations.write(directory)
+        # That nothing fires where nothing should is tested in one version: it takes long.
+        made, problems = situations.write(directory, situations.firing() if major == "2" else ())
         for problem in problems:
             print(problem)
         tests = sorted([*(TESTS / "promtool").glob("*.yaml"), *made])

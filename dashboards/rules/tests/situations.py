@@ -135,6 +135,11 @@ def differences(model, expected, fires):
             yield f"{model.__name__}: {alert} is {now or 'silent'} when scrapes fail now and then, instead of {was or 'silent'}"
 
 
+def firing():
+    """The names of situations in which an alert fires."""
+    return [name for name, fires in yaml.safe_load((TESTS / "expected.yaml").read_text()).items() if fires]
+
+
 def write(directory, names=()):
     """The files of these situations, or of all; what is wrong with expected.yaml."""
     expected = yaml.safe_load((TESTS / "expected.yaml").read_text())
