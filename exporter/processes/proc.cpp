@@ -1,9 +1,11 @@
 #include "exporter/processes/proc.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <ctime>
 #include <filesystem>
@@ -183,6 +185,10 @@ CgroupOwner cgroup_owner_of(std::uint32_t tgid, bool unseen_is_roots) {
 
 std::string cgroups_of(std::uint32_t tgid) {
     return read_start(path_of(tgid, "cgroup")).value_or("");
+}
+
+bool has_ended(std::uint32_t tgid) {
+    return ::kill(static_cast<pid_t>(tgid), 0) != 0 && errno == ESRCH;
 }
 
 std::optional<std::chrono::nanoseconds> cpu_time_of(std::uint32_t tgid) {

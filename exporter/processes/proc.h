@@ -64,6 +64,9 @@ CgroupOwner cgroup_owner_of(std::uint32_t tgid, bool unseen_is_roots);
 // The content of its file of cgroups; empty if it cannot be read.
 std::string cgroups_of(std::uint32_t tgid);
 
+// No process has this id any more.
+bool has_ended(std::uint32_t tgid);
+
 // What all of its threads have run so far, also those that have ended; nothing: it is gone.
 std::optional<std::chrono::nanoseconds> cpu_time_of(std::uint32_t tgid);
 

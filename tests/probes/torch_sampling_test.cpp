@@ -212,6 +212,18 @@ TEST_CASE("a program whose tensors cost it too much is observed no more", "[kern
                page.sum("gpusnoop_torch_memory_sample_bytes", of) == 0;
     });
     exporter.wait_for_log("tensors of a process are no longer observed");
-    CHECK_FALSE(exporter.scrape().has("gpusnoop_torch_memory_allocated_bytes", of));
-    CHECK_FALSE(exporter.scrape().has("gpusnoop_torch_memory_site_outstanding_bytes", of));
+    const Page page = exporter.scrape();
+    CHECK_FALSE(page.has("gpusnoop_torch_memory_allocated_bytes", of));
+    CHECK_FALSE(page.has("gpusnoop_torch_memory_site_outstanding_bytes", of));
+    // It has no probe any more, until another program uses the library.
+    exporter.wait_for_log("detached: observing tensors costs the processes that use it too much");
+    CHECK(exporter.times_attached_to(standin(sampled_library)) == 1);
+    const SampledProgram other(python_commands().front());
+    eventually("the library to be attached to again",
+               [&] { return exporter.times_attached_to(standin(sampled_library)) == 2; });
+    other.call(exporter);
+    const SampledTruth truth = other.go_on("allocated");
+    eventually("its lines to be right",
+               [&] { return is_right(exporter.scrape(), other, truth, "Job.load"); });
+    CHECK(exporter.scrape().sum("gpusnoop_torch_memory_sample_bytes", of) == 0);
 }

@@ -227,6 +227,7 @@ void TorchAggregator::tidy(nanoseconds now) {
         if (!process.ended) {
             return;
         }
+        settings_.ended(process);
         release(process);  // found in /proc: the record of its end was lost
         for (const auto &[device, known] : process.devices) {
             if (tables != nullptr) {

@@ -67,6 +67,9 @@ struct TorchSettings {
     std::function<void(const TorchRefusal &)> refused = [](const auto &) {};
     // A process has made its first call.
     std::function<void(const TorchProcess &)> started = [](const auto &) {};
+    std::function<void(const TorchProcess &)> ended = [](const auto &) {};
+    // It is no longer observed.
+    std::function<void(const TorchProcess &)> given_up = [](const auto &) {};
     // With sampling, the tables of the programs, as soon as these are loaded.
     bool is_sampling = false;
     std::function<const TorchTables *()> tables = [] { return nullptr; };

@@ -41,6 +41,9 @@ public:
                            consumer_->sites().look_for_python(process);
                        }
                    },
+               .ended = [this](const TorchProcess &process) { attacher_->ended(process.key.tgid); },
+               .given_up =
+                   [this](const TorchProcess &process) { attacher_->give_up(process.key.tgid); },
                .is_sampling = config_.sampling,
                .tables = [this]() -> const TorchTables * {
                    return config_.sampling && consumer_ ? &consumer_->tables() : nullptr;

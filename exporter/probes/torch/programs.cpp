@@ -193,23 +193,26 @@ Result<std::unique_ptr<TorchPrograms>> TorchPrograms::load_as(AttachMode mode,
     return std::unique_ptr<TorchPrograms>(new TorchPrograms(std::move(loaded), calls));
 }
 
-tl::expected<ebpf::UprobeSet, TorchPrograms::Failure> TorchPrograms::attach(
-    const discovery::Library &library, ebpf::UprobeSet kept) const {
-    const auto points = find_points(library);
+tl::expected<std::vector<ebpf::AttachPoint>, TorchPrograms::Failure> TorchPrograms::find(
+    const discovery::Library &library) {
+    auto points = find_points(library);
     if (!points) {
         return tl::unexpected(Failure{"elf", points.error()});
     }
-    if (points->empty()) {
-        if (library.is_program) {
-            return ebpf::UprobeSet{};
-        }
+    if (points->empty() && !library.is_program) {
         return tl::unexpected(Failure{
             "no_symbols",
             {"it has none of the functions that are traced: it is older than PyTorch 1.8"}});
     }
+    return std::move(*points);
+}
+
+tl::expected<ebpf::UprobeSet, TorchPrograms::Failure> TorchPrograms::attach(
+    const discovery::Library &library, const std::vector<ebpf::AttachPoint> &points,
+    ebpf::UprobeSet kept) const {
     auto set =
         ebpf::UprobeSet::attach(calls_, {library.file.get(), library.id, library.file.kept()},
-                                *points, {}, std::move(kept), library.note_progress);
+                                points, {}, std::move(kept), library.note_progress);
     if (!set) {
         return tl::unexpected(Failure{"attach", set.error()});
     }

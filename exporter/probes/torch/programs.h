@@ -31,10 +31,14 @@ public:
         std::string reason;
         Error error;
     };
-    // `kept` has the probes that are still attached to the library. The result is empty for a
-    // program, which has the functions only if libc10 is linked into it.
-    [[nodiscard]] tl::expected<ebpf::UprobeSet, Failure> attach(const discovery::Library &library,
-                                                                ebpf::UprobeSet kept) const;
+    // Empty of a program, which has the functions only if libc10 is linked into it.
+    [[nodiscard]] static tl::expected<std::vector<ebpf::AttachPoint>, Failure> find(
+        const discovery::Library &library);
+    // `points` are those of the library, of which only the file is used; `kept` has the probes that
+    // are still attached to it.
+    [[nodiscard]] tl::expected<ebpf::UprobeSet, Failure> attach(
+        const discovery::Library &library, const std::vector<ebpf::AttachPoint> &points,
+        ebpf::UprobeSet kept) const;
 
     [[nodiscard]] ebpf::AttachMode mode() const { return calls_.mode; }
     // From now on the programs add up what they cost. For any thread.

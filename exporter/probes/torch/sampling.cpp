@@ -72,6 +72,7 @@ void TorchAggregator::give_up(TorchProcess &process) {
     settings_.tables()->give_up(process.key);
     release(process);
     process.is_given_up = true;
+    settings_.given_up(process);
 }
 
 void TorchAggregator::reconcile(const TorchTables::Blocks &live, std::uint64_t until) {

@@ -2,16 +2,14 @@
 
 #include <bpf/bpf.h>
 
-#include <signal.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <thread>
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/base/log.h"
 #include "exporter/ebpf/attach/mapper_locks.h"
 #include "exporter/probes/cuda/attach/functions.h"
+#include "exporter/processes/proc.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {
@@ -20,6 +18,7 @@ namespace {
 
 using ebpf::AttachPoint;
 using ebpf::UprobeSet;
+using processes::has_ended;
 using std::chrono::nanoseconds;
 
 // Processes end without a word: the users of a file are looked through at this many.
@@ -36,10 +35,6 @@ std::vector<AttachPoint> take_launches(std::vector<AttachPoint> &points) {
     std::vector<AttachPoint> launches(rest.begin(), rest.end());
     points.erase(rest.begin(), rest.end());
     return launches;
-}
-
-bool has_ended(std::uint32_t tgid) {
-    return ::kill(static_cast<pid_t>(tgid), 0) != 0 && errno == ESRCH;
 }
 
 }  // namespace
