@@ -1,5 +1,5 @@
 #!/bin/bash
-# run.sh and training.py without a GPU, as root: the programs that nvcc compiles, and as much of PyTorch as they use
+# run.sh, training.py and frameworks.py without a GPU, as root: the programs that nvcc compiles, and as much of PyTorch as they use
 # (standins/torch), run on the stand-ins of a build. So the scripts are known to work before somebody pays for a machine with
 # a GPU. The figures of training.py say nothing. Exit code: that of the script that fails.
 #
@@ -20,7 +20,8 @@ cat >"$work/nvidia-smi" <<'END'
 echo "GPU 0: a stand-in (UUID: GPU-00000000-0000-0000-0000-000000000000)"
 END
 chmod +x "$work/nvidia-smi"
-export PATH=$work:$PATH EXPORTER=$build/gpusnoop_exporter
+export PYTHONDONTWRITEBYTECODE=1 PATH=$work:$PATH EXPORTER=$build/gpusnoop_exporter
 export PYTHONPATH=$here/standins STANDIN_RUNTIME=$build/standin/12/libcudart.so.12 STANDIN_DRIVER=$build/standin/driver/libcuda.so.1
 "$here/run.sh"
-PYTHONDONTWRITEBYTECODE=1 python3 "$here/training.py" "$EXPORTER" --variants session,full,cuda_only --rounds 1 --seconds 0.3
+python3 "$here/training.py" "$EXPORTER" --variants session,full,cuda_only --rounds 1 --seconds 0.3
+COUNT_LAUNCHES=/dev/null python3 "$here/frameworks.py" "$EXPORTER" --only eager
