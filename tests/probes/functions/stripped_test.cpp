@@ -3,7 +3,6 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
-#include <catch2/generators/catch_generators_range.hpp>
 #include <filesystem>
 
 #include "tests/harness/calls_truth.h"
@@ -13,12 +12,10 @@
 using namespace harness;
 namespace fs = std::filesystem;
 
-TEST_CASE("a static function of a stripped library is traced by its debug file",
-          "[kernel][modes]") {
+TEST_CASE("a static function of a stripped library is traced by its debug file", "[kernel]") {
     require_bpf();
-    const std::string mode = GENERATE(from_range(attach_modes()));
     const std::string kind = GENERATE("by_id", "by_link", "inside");
-    CAPTURE(mode, kind);
+    CAPTURE(kind);
     const TemporaryDirectory directory;
     const fs::path library = directory / "libstripped.so.1";
     fs::copy(standin("stripped/" + kind + "/libstripped.so.1"), library);
@@ -27,7 +24,7 @@ TEST_CASE("a static function of a stripped library is traced by its debug file",
         fs::copy(standin("stripped/" + kind + "/libstripped.so.1.debug"),
                  directory / ".debug/libstripped.so.1.debug");
     }
-    const Exporter exporter(only_groups(mode) + R"(
+    const Exporter exporter(only_groups("auto") + R"(
     stripped:
       libraries: ["libstripped.so*"]
       functions: ["stripped_*"]
