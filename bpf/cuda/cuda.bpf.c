@@ -136,8 +136,11 @@ static __always_inline void finish_failed(struct thread *thread, const struct ca
 	}
 	if (tracing)
 		return;
-	if (!is_one_of(profiler_operations, call))
+	if (!is_one_of(profiler_operations, call)) {
 		note_refused(thread, call);
+		if (follow_failed)
+			thread->follows = CUDA_FAILED;
+	}
 	if (is_one_of(memory_operations | graph_operations, call))
 		record = bpf_ringbuf_reserve(&cuda_mem_events, sizeof(*record), 0);
 	else if (within_budget(thread))

@@ -30,6 +30,43 @@ static __always_inline long continue_entry(struct pt_regs *regs, long skip)
 	return skip & ~CUDA_PYTHON;
 }
 
+/* For a trace, which adds the programs that look where calls were made that have failed
+ * (bpf/dying/). A table holds programs of one kind: those at returns and at exits can be of two. */
+const volatile bool follow_failed = false;
+
+#define CUDA_FAILED 4 /* in thread->follows */
+
+#define TABLE_OF_ONE_PROGRAM(name)                                                                 \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_PROG_ARRAY);                                             \
+		__uint(max_entries, 1);                                                            \
+		__type(key, __u32);                                                                \
+		__type(value, __u32);                                                              \
+	} name SEC(".maps")
+
+TABLE_OF_ONE_PROGRAM(cuda_failed);
+TABLE_OF_ONE_PROGRAM(cuda_fail_exit);
+
+static __always_inline bool has_failed(void)
+{
+	struct thread *thread;
+	bool has;
+
+	guard_begin();
+	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
+	has = thread && thread->follows == CUDA_FAILED;
+	if (has)
+		thread->follows = 0;
+	guard_end();
+	return has;
+}
+
+static __always_inline void continue_failed(struct pt_regs *regs, void *programs)
+{
+	if (follow_failed && has_failed())
+		bpf_tail_call(regs, programs, 0);
+}
+
 /* The thread's call has begun: its duration begins again after this. Returns as cuda_enter(). */
 static __always_inline long read_python(void)
 {

@@ -11,6 +11,8 @@
 #define CALL_DEPTH		     1
 #define CALL_HAS_RETURN_PROBE(call)  (!((call)->function & CUDA_EXITS))
 #define CALL_AFTER_ENTRY(regs, skip) continue_entry(regs, skip)
+#define CALL_AFTER_RETURN(regs)	     continue_failed(regs, &cuda_failed)
+#define CALL_AFTER_EXIT(regs)	     continue_failed(regs, &cuda_fail_exit)
 #include "bpf/lib/call.bpf.h"
 #include "bpf/lib/python/stacks.h"
 
@@ -57,7 +59,8 @@ struct thread {
 	struct launched_kernel launched[LAUNCHED_KERNELS];
 	struct cuda_launch_key launch; /* of the launch that is counted; its epoch stays */
 	__u64 unloads;		       /* of all processes, when the epoch was read */
-	__u64 follows; /* the work of another program at the open call's entry: CUDA_PYTHON, or 0 */
+	__u64 follows; /* the work of another program: at the open call's entry CUDA_PYTHON, at its
+			* end CUDA_FAILED; or 0 */
 	__u32 inner_launches;	/* of the driver, inside of the open call */
 	__u32 checked_launches; /* that made one launch of the driver; not more than those */
 	__u32 kept_launches;	/* that its process does not have yet */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause)
 /* Where in Python's code a thread is when a signal is about to end it inside of a CUDA call. Its
  * memory goes at once, so the names are copied here: nobody could read them afterwards. A process
- * that ends by itself sends such a signal to its other threads. The calls are in the map of the
- * probe `cuda`. */
+ * that ends by itself sends such a signal to its other threads. The same when a call has failed:
+ * the programs at its end tail-call one of these. The calls are in the map of the probe `cuda`. */
 #define PROBE dying
 
 #include "bpf/lib/kernel.h"
@@ -28,6 +28,7 @@ struct scratch {
 	struct dying_interpreter interpreter;
 	struct dying_frame frame[DYING_FRAMES];
 	__u64 call_started_ns;
+	__u64 has_failed;
 	__u64 object; /* that is copied */
 	__u64 words[5];
 };
@@ -130,7 +131,7 @@ static __always_inline bool send_frame(struct scratch *scratch, struct task_stru
 	record->index = index;
 	record->first_line = 0;
 	record->instruction = scratch->frame[index & FRAME_MASK].instruction;
-	record->reserved = 0;
+	record->has_failed = scratch->has_failed;
 	bpf_probe_read_user(&record->first_line, sizeof(record->first_line),
 			    (void *)(code + scratch->interpreter.first_line));
 	COPY_OBJECT(record, file, file_name, text_object_bytes);
@@ -163,20 +164,13 @@ static __always_inline bool is_in_call(struct task_struct *task, const struct th
 	       is_inside(task, call->sp, READ_REGISTER(CALL_SP(user_registers(task))));
 }
 
-static __always_inline void on_signal(struct k_sigaction *action)
+static __always_inline void send_call(struct task_struct *task, const struct thread *thread,
+				      bool has_failed)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	struct dying_interpreter *interpreter;
 	struct scratch *scratch;
-	struct thread *thread;
-	__u32 tgid;
+	__u32 tgid = task->tgid;
 
-	if (BPF_CORE_READ(action, sa.sa_handler)) /* the program goes on in it */
-		return;
-	thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
-	if (!thread || !is_in_call(task, thread))
-		return;
-	tgid = task->tgid;
 	interpreter = bpf_map_lookup_elem(&dying_pythons, &tgid);
 	if (!interpreter)
 		return;
@@ -186,7 +180,20 @@ static __always_inline void on_signal(struct k_sigaction *action)
 	scratch->interpreter = *interpreter;
 	scratch->python.layout = interpreter->frames;
 	scratch->call_started_ns = thread->open.call[0].started_ns;
+	scratch->has_failed = has_failed;
 	send_python(scratch, task);
+}
+
+static __always_inline void on_signal(struct k_sigaction *action)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread;
+
+	if (BPF_CORE_READ(action, sa.sa_handler)) /* the program goes on in it */
+		return;
+	thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
+	if (thread && is_in_call(task, thread))
+		send_call(task, thread, false);
 }
 
 /* Of threads that end with their process, too. */
@@ -196,6 +203,34 @@ int BPF_PROG(dying_signal, int signal, struct kernel_siginfo *info, struct k_sig
 	tracepoint_guard_begin();
 	on_signal(action);
 	tracepoint_guard_end();
+	return 0;
+}
+
+/* The call stays in the thread's state when it has returned. */
+static __always_inline void on_failed(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
+
+	if (thread)
+		send_call(task, thread, true);
+}
+
+SEC("uprobe")
+int dying_return(struct pt_regs *regs)
+{
+	guard_begin();
+	on_failed();
+	guard_end();
+	return 0;
+}
+
+SEC("uprobe")
+int dying_exit(struct pt_regs *regs)
+{
+	guard_begin();
+	on_failed();
+	guard_end();
 	return 0;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR BSD-2-Clause) */
-/* Where in Python's code a thread was that a signal ended inside of a CUDA call. */
+/* Where in Python's code a thread was that a signal ended inside of a CUDA call, or whose call
+ * failed. */
 #ifndef GPUSNOOP_DYING_H
 #define GPUSNOOP_DYING_H
 
@@ -35,7 +36,7 @@ struct dying_frame_record {
 	__u32 file_bytes; /* these three: 0 if the object could not be read */
 	__u32 function_bytes;
 	__u32 table_bytes;
-	__u32 reserved;
+	__u32 has_failed; /* 1: the call; 0: the thread is in it */
 	char file[DYING_TEXT_BYTES];
 	char function[DYING_TEXT_BYTES];
 	char table[DYING_TABLE_BYTES];

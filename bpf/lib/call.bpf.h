@@ -36,6 +36,12 @@
 #ifndef CALL_AFTER_ENTRY
 #define CALL_AFTER_ENTRY(regs, skip) (skip)
 #endif
+/* CALL_AFTER_RETURN(regs), CALL_AFTER_EXIT(regs): the same of the programs at a return, and at an
+ * instruction that leaves a function. */
+#ifndef CALL_AFTER_RETURN
+#define CALL_AFTER_RETURN(regs) ((void)0)
+#define CALL_AFTER_EXIT(regs)	((void)0)
+#endif
 
 struct call {
 	__u64 sp;
@@ -266,6 +272,7 @@ static __always_inline bool call_encloses(const struct call_stack *stack, struct
 		guard_begin();                                                                     \
 		leave(regs, cookie & ~CALL_STEPPED);                                               \
 		guard_end();                                                                       \
+		CALL_AFTER_RETURN(regs);                                                           \
 		return 0;                                                                          \
 	}                                                                                          \
                                                                                                    \
@@ -311,6 +318,7 @@ static __always_inline bool call_encloses(const struct call_stack *stack, struct
 		guard_begin();                                                                     \
 		leave(regs, cookie);                                                               \
 		guard_end();                                                                       \
+		CALL_AFTER_EXIT(regs);                                                             \
 		return 0;                                                                          \
 	}                                                                                          \
                                                                                                    \

@@ -53,6 +53,7 @@ config::Config config_for_gpu_processes(config::Config config, bool records_call
     auto cuda = config.of<CudaConfig>();
     cuda.call_stacks = false;
     cuda.python_stacks = false;
+    cuda.follow_failed = records_calls;
     if (!records_calls) {
         cuda.max_calls_per_second = 1;
     }

@@ -46,6 +46,8 @@ struct CudaConfig {
     std::uint32_t max_call_stacks = 8192;
     // Read the stacks of Python's functions, too.
     bool python_stacks = true;
+    // Somebody adds programs that look at calls which have failed (CallMaps).
+    bool follow_failed = false;
     // Call sites on the page, of each process.
     std::uint32_t max_call_sites = 10;
     std::chrono::milliseconds drain_interval{10};

@@ -49,14 +49,20 @@ PythonPlace place_of(const dying_frame_record &frame, const PythonCodeLayout &co
     return place;
 }
 
-Result<std::unique_ptr<DyingCalls>> DyingCalls::start(int threads_map) {
+Result<std::unique_ptr<DyingCalls>> DyingCalls::start(const CallMaps &maps) {
     Skeleton skeleton(dying_bpf::open());
     if (!skeleton) {
         return fail_errno("open the BPF programs at the ends of calls");
     }
-    if (const int error = bpf_map__reuse_fd(skeleton->maps.cuda_threads, threads_map); error != 0) {
+    if (const int error = bpf_map__reuse_fd(skeleton->maps.cuda_threads, maps.threads.get());
+        error != 0) {
         return fail_errno("share the calls of threads", -error);
     }
+    const auto &programs = skeleton->progs;
+    bpf_program__set_expected_attach_type(programs.dying_return,
+                                          static_cast<bpf_attach_type>(maps.return_type));
+    bpf_program__set_expected_attach_type(programs.dying_exit,
+                                          static_cast<bpf_attach_type>(maps.exit_type));
     if (const int error = dying_bpf::load(skeleton.get()); error != 0) {
         return fail_errno("load the BPF programs at the ends of calls", -error);
     }
@@ -65,7 +71,7 @@ Result<std::unique_ptr<DyingCalls>> DyingCalls::start(int threads_map) {
         return tl::unexpected(resolver.error());
     }
     std::unique_ptr<DyingCalls> calls(new DyingCalls(std::move(skeleton), std::move(*resolver)));
-    if (auto attached = calls->attach(); !attached) {
+    if (auto attached = calls->attach(maps); !attached) {
         return tl::unexpected(attached.error());
     }
     return calls;
@@ -76,15 +82,28 @@ DyingCalls::DyingCalls(Skeleton skeleton, std::unique_ptr<PythonSiteResolver> re
 
 DyingCalls::~DyingCalls() = default;
 
-Result<> DyingCalls::attach() {
+Result<> DyingCalls::attach(const CallMaps &maps) {
     auto ring = ebpf::Ring::open(bpf_map__fd(skeleton_->maps.dying_frames),
                                  [this](auto bytes) { on_frame(bytes); });
     if (!ring) {
         return tl::unexpected(ring.error());
     }
     frames_ = std::move(*ring);
-    link_ = ebpf::Link(bpf_program__attach(skeleton_->progs.dying_signal));
-    return link_ ? Result<>() : Result<>(fail_errno("attach to the delivery of signals"));
+    const auto &programs = skeleton_->progs;
+    link_ = ebpf::Link(bpf_program__attach(programs.dying_signal));
+    if (!link_) {
+        return fail_errno("attach to the delivery of signals");
+    }
+    const std::uint32_t first = 0;
+    for (const auto &[table, program] :
+         {std::pair(maps.failed.get(), programs.dying_return),
+          std::pair(maps.failed_at_exit.get(), programs.dying_exit)}) {
+        const int fd = bpf_program__fd(program);
+        if (bpf_map_update_elem(table, &first, &fd, BPF_ANY) != 0) {
+            return fail_errno("follow calls that fail");
+        }
+    }
+    return {};
 }
 
 void DyingCalls::look_at(const ProcessKey &process) {
@@ -145,22 +164,27 @@ void DyingCalls::on_frame(std::span<const std::byte> bytes) {
         return;
     }
     Calls &calls = found->second.calls;
-    // A thread that is stopped in a call may end in it later: its frames come again.
-    std::vector<PythonSiteFrame> &frames = calls[began_of(frame->call_started_ns)];
-    frames.resize(frame->index);
-    frames.push_back(python_site_frame(place_of(*frame, found->second.python->code)));
+    // A thread that is stopped in a call may end in it later, or the call fail: its frames come
+    // again.
+    Call &call = calls[began_of(frame->call_started_ns)];
+    call.has_failed = frame->has_failed != 0;
+    call.frames.resize(frame->index);
+    call.frames.push_back(python_site_frame(place_of(*frame, found->second.python->code)));
     if (calls.size() > max_calls) {
         calls.erase(calls.begin());
     }
 }
 
-std::string DyingCalls::line_of(std::uint32_t tgid, std::chrono::nanoseconds began) const {
-    const auto process = processes_.find(tgid);
-    if (process == processes_.end()) {
+std::string DyingCalls::line_of(const life_exit_record &record) const {
+    const auto process = processes_.find(record.head.tgid);
+    if (process == processes_.end() || record.last_call == 0) {
         return "";
     }
-    const auto call = process->second.calls.find(static_cast<std::uint64_t>(began.count()));
-    return call == process->second.calls.end() ? "" : python_site_label(call->second);
+    const Calls &calls = process->second.calls;
+    const auto call = calls.find(LAST_CALL_BEGAN_NS(record.last_call));
+    const bool is_it = call != calls.end() &&
+                       (call->second.has_failed || LAST_CALL_IS_INSIDE(record.last_call) != 0);
+    return is_it ? python_site_label(call->second.frames) : "";
 }
 
 void DyingCalls::forget(std::uint32_t tgid) {

@@ -1,8 +1,7 @@
 // The lines of Python in which threads were inside of a CUDA call when a signal ended them, or the
-// end of their process: for `trace exit`.
+// end of their process, and those of calls that failed: for `trace exit`.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,10 +11,12 @@
 #include <vector>
 
 #include "bpf/dying/dying.h"
+#include "bpf/host_life.h"
 #include "exporter/base/result.h"
 #include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/maps/ring.h"
 #include "exporter/ebpf/object.h"
+#include "exporter/probes/frame/processes/cuda_shared.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/python/interpreter.h"
 #include "exporter/probes/frame/python/site_resolver.h"
@@ -31,8 +32,7 @@ namespace gpusnoop::probes {
 // For one thread.
 class DyingCalls {
 public:
-    // `threads_map`: CudaShared::threads.
-    static Result<std::unique_ptr<DyingCalls>> start(int threads_map);
+    static Result<std::unique_ptr<DyingCalls>> start(const CallMaps &maps);
     ~DyingCalls();
     DyingCalls(const DyingCalls &) = delete;
     DyingCalls &operator=(const DyingCalls &) = delete;
@@ -41,16 +41,19 @@ public:
     // again later, as it may load one at any time.
     void look_at(const ProcessKey &process);
     void drain();
-    // Of the call of the process that began then: "train.py:Trainer.step:42 < train.py:main:7".
-    // Empty: it was not inside of it, or has no functions of Python's.
-    [[nodiscard]] std::string line_of(std::uint32_t tgid, std::chrono::nanoseconds began) const;
+    // Of the last call of a process: "train.py:Trainer.step:42 < train.py:main:7". Empty: it has
+    // returned without an error, or no function of Python's made it.
+    [[nodiscard]] std::string line_of(const life_exit_record &record) const;
     // The process has ended, and all is said of it.
     void forget(std::uint32_t tgid);
 
 private:
     using Skeleton = ebpf::Skeleton<dying_bpf>;
-    // By the beginning of the call, as `followed` has it: innermost first.
-    using Calls = std::map<std::uint64_t, std::vector<PythonSiteFrame>>;
+    struct Call {
+        std::vector<PythonSiteFrame> frames;  // the innermost first
+        bool has_failed = false;
+    };
+    using Calls = std::map<std::uint64_t, Call>;  // by the beginning, as `followed` has it
     struct Process {
         ProcessKey key;
         bool is_asked = false;  // the answer is still to come
@@ -59,7 +62,8 @@ private:
     };
 
     DyingCalls(Skeleton skeleton, std::unique_ptr<PythonSiteResolver> resolver);
-    Result<> attach();
+    // Where the programs of `maps` find these.
+    Result<> attach(const CallMaps &maps);
     void on_frame(std::span<const std::byte> bytes);
     void set_interpreter(Process &process, const PythonInterpreter &python);
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "bpf/lib/processes/followed.h"
-#include "exporter/base/fd.h"
 #include "exporter/base/log.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/reports/report_facts.h"
@@ -65,8 +64,8 @@ private:
     std::unique_ptr<probes::Probe> make_probe_of(
         const probes::TracedProcessesPtr &traced) override {
         function_name_ = traced->cuda().function_name;
-        if (const Fd &threads = traced->cuda().threads; threads) {
-            follow_dying(threads.get());
+        if (const probes::CallMaps &calls = traced->cuda().calls; calls.threads) {
+            follow_dying(calls);
         }
         return probes::make_life_tracer(
             setup().config, traced,
@@ -91,20 +90,12 @@ private:
             report_facts_);
     }
 
-    void follow_dying(int threads) {
-        if (auto dying = probes::DyingCalls::start(threads)) {
+    void follow_dying(const probes::CallMaps &calls) {
+        if (auto dying = probes::DyingCalls::start(calls)) {
             dying_ = std::move(*dying);
         } else {
             log::warn("last calls have no lines of Python", {{"reason", dying.error().message}});
         }
-    }
-
-    // Where the last call was made, if the process ended inside of it.
-    [[nodiscard]] std::string site_of(const life_exit_record &record) const {
-        return dying_ && LAST_CALL_IS_INSIDE(record.last_call) != 0
-                   ? dying_->line_of(record.head.tgid,
-                                     std::chrono::nanoseconds(LAST_CALL_BEGAN_NS(record.last_call)))
-                   : "";
     }
 
     [[nodiscard]] bool is_whole(const End &end, steady_clock::time_point now) const {
@@ -130,7 +121,7 @@ private:
     void write_first() {
         const End &end = ends_.front();
         write(event_of(end.record, end.process, clock_offset_ns(), function_name_, end.report,
-                       site_of(end.record)));
+                       dying_ ? dying_->line_of(end.record) : ""));
         if (dying_) {
             dying_->forget(end.record.head.tgid);
         }

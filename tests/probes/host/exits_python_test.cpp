@@ -53,7 +53,7 @@ PythonEnd python_end(const Trace &trace, const std::string &interpreter, const s
 
 }  // namespace
 
-TEST_CASE("a trace of ends has the line of Python of the call that a process ended in",
+TEST_CASE("a trace of ends has the line of Python of a last call that did not return or failed",
           "[kernel][modes][slow-by-perf]") {
     require_bpf();
     const std::string mode = GENERATE(from_range(attach_modes()));
@@ -83,17 +83,25 @@ TEST_CASE("a trace of ends has the line of Python of the call that a process end
             return !said.is_null();
         });
     }
-    // Its last call has returned.
-    Process program(python_program(interpreter, "leaks/leaks.py", "list"));
-    program.wait_for_output("loaded");
-    program.signal(SIGUSR1);
-    program.wait_for_output("called\n");
-    program.signal(SIGUSR1);
-    program.wait_for_output("allocated\n");
-    program.signal(SIGKILL);
-    (void)program.wait();
-    const ExitJson end = wait_for_end(trace, program.pid());
-    CHECK(end.at("last_cuda_call") == "cudaMalloc");
-    CHECK(end.at("last_cuda_call_site").is_null());
+    // Its last call has failed, or it has returned.
+    for (const std::string way : {"refused", "list"}) {
+        CAPTURE(way);
+        std::chrono::milliseconds moment{100};
+        eventually("the line", [&] {
+            const LeakingProgram program(interpreter, way);
+            program.go_on("called\n");
+            std::this_thread::sleep_for(moment);
+            moment *= 2;
+            program.allocate();
+            program.process().signal(SIGKILL);
+            const ExitJson end = wait_for_end(trace, program.pid());
+            CAPTURE(end.dump(1));
+            CHECK(end.at("last_cuda_call") == "cudaMalloc");
+            CHECK(end.at("last_cuda_call_in_flight") == "false");
+            const ExitJson &said = end.at("last_cuda_call_site");
+            CHECK((said.is_null() || said == program.sites().begin()->first));
+            return said.is_null() == (way == "list");
+        });
+    }
     (void)trace.finish();
 }

@@ -79,6 +79,7 @@ void apply_settings(cuda_bpf &skeleton, const CudaConfig &config) {
     skeleton.rodata->max_calls_per_second = config.max_calls_per_second;
     skeleton.rodata->keep_stacks = config.call_stacks;
     skeleton.rodata->python_stacks = config.python_stacks;
+    skeleton.rodata->follow_failed = config.follow_failed;
     skeleton.rodata->unreturned_after_ns =
         static_cast<std::uint64_t>(std::chrono::nanoseconds(config.unreturned_after).count());
     skeleton.rodata->follow = config.follow;
@@ -164,7 +165,9 @@ Result<> share_maps(const cuda_bpf &skeleton, const CudaConfig &config, CudaShar
                            .events = copy(maps.follow_events),
                            .counts = copy(maps.follow_counts),
                            .refused = copy(maps.follow_refused)};
-        shared.threads = copy(maps.cuda_threads);
+        shared.calls.threads = copy(maps.cuda_threads);
+        shared.calls.failed = copy(maps.cuda_failed);
+        shared.calls.failed_at_exit = copy(maps.cuda_fail_exit);
     }
     if (config.keep_times) {
         shared.times = {.threads = copy(maps.cuda_threads),

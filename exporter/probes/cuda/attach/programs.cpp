@@ -172,6 +172,12 @@ bool CudaPrograms::has_counted() const {
 }
 
 Result<> CudaPrograms::share_maps(const CudaConfig &config, CudaShared &shared) const {
+    const auto type_of = [](const bpf_program *program) {
+        return program == nullptr ? 0
+                                  : static_cast<int>(bpf_program__expected_attach_type(program));
+    };
+    shared.calls.return_type = type_of(calls_.leave == nullptr ? calls_.enter : calls_.leave);
+    shared.calls.exit_type = type_of(calls_.exit);
     return probes::share_maps(*loaded_->skeleton, config, shared);
 }
 

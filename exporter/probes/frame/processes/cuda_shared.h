@@ -42,6 +42,17 @@ struct FollowMaps {
     Fd refused;
 };
 
+// The calls that each thread is inside of (bpf/cuda/threads.bpf.h), and where programs are entered
+// that look at calls which have failed, at their returns and at exits of their functions. Such a
+// program is loaded for the way to attach of those that call it (enum bpf_attach_type).
+struct CallMaps {
+    Fd threads;
+    Fd failed;
+    Fd failed_at_exit;
+    int return_type = 0;
+    int exit_type = 0;
+};
+
 // The accounts of launching threads (bpf/host_time/accounts.bpf.h), and the state of threads.
 struct TimeMaps {
     Fd threads;
@@ -61,7 +72,7 @@ struct CudaShared {
     // functions are called that they name by numbers.
     FollowMaps followed;
     CudaFunctionName function_name = nullptr;
-    Fd threads;  // the calls that each thread is inside of (bpf/cuda/threads.bpf.h)
+    CallMaps calls;
 
     TimeMaps times;
     // With these maps: the label `gpu` of a process's device (struct host_device_key), nothing if
