@@ -187,6 +187,7 @@ private:
     [[nodiscard]] std::optional<Error> over_limit(const ebpf::Mapping &mapping,
                                                   std::uint32_t user) const;
     [[nodiscard]] bool must_wait_for_share(const Key &key, const ebpf::Mapping &mapping);
+    [[nodiscard]] bool others_wait(std::uint32_t user);
     [[nodiscard]] Turns::Spending spend_on(std::uint32_t tgid);
     [[nodiscard]] Clock::duration spent_on(std::uint32_t tgid) const;
 

@@ -26,6 +26,8 @@ constexpr milliseconds before_next_try{500};
 // of them on a CPU of 2021. Root's files may have more.
 constexpr milliseconds time_for_symbols{300};
 constexpr seconds time_for_symbols_of_root{2};
+// Whether others wait for a file of somebody who has taken much time.
+constexpr milliseconds before_asking_again{5};
 // How long a configuration change waits for files that answer.
 constexpr seconds patience_of_changes{5};
 
@@ -244,6 +246,11 @@ void Discovery::refuse(const Key &key, const ebpf::Mapping &mapping, const Error
 
 Result<> Discovery::attach(Attacher &attacher, Library &library, std::uint32_t tgid) {
     const std::uint32_t user = user_of(tgid);
+    library.limits.others_wait = [this, user, asked = Clock::now()]() mutable {
+        const bool is_time = Clock::now() - asked >= before_asking_again;
+        asked = is_time ? Clock::now() : asked;
+        return is_time && others_wait(user);
+    };
     const Unpreferred unpreferred(shares_.files.spent_by(user) >= share_of_user);
     const Turns::Spending spending(shares_.files, user);
     return attacher.attach(library);
@@ -278,7 +285,8 @@ void Discovery::offer(const Key &key, const processes::FileOpener::Opening &open
     offers_.at(key).looks_at_locks = 0;
     const auto attached = attach(attacher, library, mapping.tgid);
     if (!attached && attached.error().code == EAGAIN) {
-        await_unlock(key, mapping, attached.error());  // locked since the question above
+        // Locked since the question above, or others came first.
+        await_unlock(key, mapping, attached.error());
         return;
     }
     found_.settled(attacher, library);

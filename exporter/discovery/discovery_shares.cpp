@@ -1,4 +1,5 @@
 // What processes and their users may take of discovery: time, and files that are attached to.
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -70,6 +71,17 @@ bool Discovery::must_wait_for_share(const Key &key, const ebpf::Mapping &mapping
     }
     await_answer(key, mapping, Error{"files of its user took too much time of late", ETIMEDOUT});
     return true;
+}
+
+// Processes of users who have taken less time have mapped something meanwhile.
+bool Discovery::others_wait(std::uint32_t user) {
+    if (shares_.turns.is_even()) {
+        return false;
+    }
+    hear_of_mappings();
+    const auto spent = shares_.turns.spent_by(user);
+    return std::ranges::any_of(news_.processes,
+                               [&](std::uint32_t tgid) { return spent_on(tgid) < spent; });
 }
 
 // The user is asked for first, as the process may end meanwhile.

@@ -62,8 +62,9 @@ public:
     [[nodiscard]] virtual Examined examine(const Library & /*library*/) { return {}; }
 
     // Attaches to the library. A failure gives the reason; `code` ENOENT or ESRCH: the file
-    // disappeared meanwhile. Programs are offered, too, because a library may be linked into them;
-    // a program may contain nothing to attach to.
+    // disappeared meanwhile. EAGAIN: it is offered again soon, and this was no failure. Programs
+    // are offered, too, because a library may be linked into them; a program may contain nothing to
+    // attach to.
     virtual Result<> attach(const Library &library) = 0;
 
     // No process maps the library any more, or its contents have changed (`is_changed`). May return

@@ -140,6 +140,9 @@ Result<> FunctionsAttacher::attach(const discovery::Library &library) {
         return library.path.empty() ? fail("its path could not be read", ESRCH) : Result<>();
     }
     const auto selection = select(library);
+    if (!selection && selection.error().code == EAGAIN) {
+        return tl::unexpected(selection.error());  // it is offered again soon
+    }
     if (!selection) {
         remove(library.id);
         failed("elf");
@@ -165,7 +168,9 @@ Result<> FunctionsAttacher::change(const discovery::Library &library,
         attached_.note(library, count, programs_.mode(), "attached as now configured");
     }
     if (!changed) {
-        failed("attach");
+        if (changed.error().code != EAGAIN) {
+            failed("attach");
+        }
         return tl::unexpected(changed.error());
     }
     report_refused(changed->refused, library);

@@ -1,6 +1,7 @@
 #include "exporter/probes/torch/attacher.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <utility>
 
@@ -83,8 +84,7 @@ void TorchAttacher::used(const ebpf::Mapping &mapping,
 Result<> TorchAttacher::attach(const discovery::Library &library) {
     auto points = TorchPrograms::find(library);
     if (!points) {
-        failed(points.error().reason);
-        return tl::unexpected(points.error().error);
+        return refuse(points.error());
     }
     if (points->empty()) {
         return {};
@@ -100,13 +100,19 @@ Result<> TorchAttacher::attach(const discovery::Library &library) {
     return attached;
 }
 
+Result<> TorchAttacher::refuse(const TorchPrograms::Failure &failure) {
+    if (failure.error.code != EAGAIN) {  // then it is offered again soon
+        failed(failure.reason);
+    }
+    return tl::unexpected(failure.error);
+}
+
 Result<> TorchAttacher::attach_to(const File &file) {
     auto kept = detacher_.take_back(file.library.id);
     auto probes =
         programs_.attach(file.library, file.points, std::move(kept).value_or(ebpf::UprobeSet{}));
     if (!probes) {
-        failed(probes.error().reason);
-        return tl::unexpected(probes.error().error);
+        return refuse(probes.error());
     }
     attached_.add(file.library, std::move(*probes), programs_.mode(), "attached");
     return {};

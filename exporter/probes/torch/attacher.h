@@ -58,6 +58,7 @@ private:
     };
 
     Result<> attach_to(const File &file);
+    Result<> refuse(const TorchPrograms::Failure &failure);
     // Whether no other process uses it.
     [[nodiscard]] bool has_only_given_up(const FileId &id);
     void leave_files();

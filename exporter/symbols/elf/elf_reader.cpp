@@ -23,6 +23,9 @@ Result<> ElfReader::check_deadline() const {
     if (limits_.cpu_until && now_on(CLOCK_THREAD_CPUTIME_ID) >= *limits_.cpu_until) {
         return fail("reading it takes too much CPU time", ETIMEDOUT);
     }
+    if (limits_.others_wait()) {
+        return fail("files of others came first", EAGAIN);
+    }
     return {};
 }
 

@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -27,6 +28,9 @@ struct ElfLimits {
     // For all calls together, on the calling thread's CPU clock (CLOCK_THREAD_CPUTIME_ID).
     std::optional<std::chrono::nanoseconds> cpu_until = {};
     WorkLimit work = {};  // for all calls together
+    // Asked every few milliseconds while it is read. True: others wait for this thread, and reading
+    // it fails with EAGAIN.
+    std::function<bool()> others_wait = [] { return false; };
 };
 
 // True if [offset, offset + size) lies inside [0, limit); safe for any values.

@@ -2,6 +2,7 @@
 
 #include <fnmatch.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "exporter/ebpf/attach/uprobe.h"
@@ -61,6 +62,9 @@ tl::expected<AttachedLibraries::Functions, CudaPrograms::Failure> CudaAttacher::
 
 Result<> CudaAttacher::refuse(const discovery::Library &library,
                               const CudaPrograms::Failure &failure) {
+    if (failure.error.code == EAGAIN) {
+        return tl::unexpected(failure.error);  // it is offered again soon
+    }
     failed(failure.reason);
     if (failure.reason == no_symbols) {
         missed_calls_.has_no_functions(library.id);

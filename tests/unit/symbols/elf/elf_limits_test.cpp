@@ -57,6 +57,8 @@ TEST_CASE("limits are kept", "[elf_file]") {
     CHECK(find_one(image, limits).error().message == "reading it takes too much CPU time");
     limits.cpu_until = now_on(CLOCK_THREAD_CPUTIME_ID) + std::chrono::minutes(1);
     CHECK(find_one(image, limits));
+    limits.others_wait = [] { return true; };
+    CHECK(find_one(image, limits).error().code == EAGAIN);
     limits = {};
     limits.max_symbols = 1;
     CHECK_FALSE(find_one(image, limits));
