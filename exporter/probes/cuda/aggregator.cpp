@@ -229,7 +229,7 @@ void CudaAggregator::apply(const cuda_change_record &record) {
     if (record.head.type == CUDA_RECORD_CAPTURED) {
         parts_.graphs.on_captured(process, record, copy_kind);
     } else {
-        CudaGraphs::on_change(process, record, copy_kind);
+        parts_.graphs.on_change(process, record, copy_kind);
     }
 }
 

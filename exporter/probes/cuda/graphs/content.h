@@ -12,6 +12,7 @@
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/probes/cuda/launches/launch_shape.h"
+#include "exporter/probes/frame/processes/user_room.h"
 
 namespace gpusnoop::probes {
 
@@ -31,15 +32,42 @@ struct GraphWork {
 // Entries that all contents of a process have together: a program cannot fill our memory.
 class EntryBudget {
 public:
+    // What each takes in `share`, with its place in the tables.
+    static constexpr std::size_t bytes_of_entry = 128;
+
     explicit EntryBudget(std::size_t most) : most_(most) {}
-    [[nodiscard]] bool has_room_for(std::size_t more) const { return used_ + more <= most_; }
-    void take(std::size_t entries) { used_ += entries; }
-    void give_back(std::size_t entries) { used_ -= entries; }
+    // Its entries take room of the user's, too. To be called before there are any.
+    void limit_by(UserShare share) { share_ = std::move(share); }
+    [[nodiscard]] bool is_limited() const { return share_.is_limited(); }
+
+    [[nodiscard]] bool has_room_for(std::size_t more) const {
+        return used_ + more <= most_ && share_.has_room_for(more * bytes_of_entry);
+    }
+    void take(std::size_t entries) {
+        used_ += entries;
+        share();
+    }
+    void give_back(std::size_t entries) {
+        used_ -= entries;
+        share();
+    }
     [[nodiscard]] std::size_t used() const { return used_; }
 
 private:
+    void share() {
+        const std::size_t shared = used_ * bytes_of_entry;
+        if (shared < shared_) {
+            share_.give_back(shared_ - shared);
+            shared_ = shared;
+        } else if (share_.take(shared - shared_)) {
+            shared_ = shared;
+        }
+    }
+
     std::size_t most_;
     std::size_t used_ = 0;
+    std::size_t shared_ = 0;  // bytes
+    UserShare share_;
 };
 
 // Of a capture, a graph or an executable graph. It is known as a whole or not at all: what does not

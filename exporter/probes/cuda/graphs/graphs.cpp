@@ -46,6 +46,12 @@ void CudaGraphs::started(Process &process) {
     add_state<State>(process);
 }
 
+void CudaGraphs::find_room(Process &process) {
+    if (KnownGraphs &known = state_of<State>(process).known; !known.is_limited()) {
+        known.limit_by(UserShare(room_, process.uid));
+    }
+}
+
 void CudaGraphs::on_captured(Process &process, const cuda_change_record &record,
                              std::size_t copy_kind) {
     if (record.holds >= operation_names.size()) {
@@ -58,12 +64,14 @@ void CudaGraphs::on_captured(Process &process, const cuda_change_record &record,
                                        labels_of(process, {operation_names[record.holds]}));
     }
     families_.captured.add(*slot, 1);
+    find_room(process);
     state.known.note_losses(record.losses);
     state.known.capture(record, work_of(process, record, copy_kind));
 }
 
 void CudaGraphs::on_change(Process &process, const cuda_change_record &record,
                            std::size_t copy_kind) {
+    find_room(process);
     KnownGraphs &known = state_of<State>(process).known;
     known.note_losses(record.losses);
     known.change(record, work_of(process, record, copy_kind));

@@ -7,25 +7,32 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "bpf/cuda/cuda.h"
 #include "exporter/probes/cuda/families.h"
 #include "exporter/probes/cuda/graphs/content.h"
 #include "exporter/probes/cuda/process.h"
+#include "exporter/probes/frame/processes/user_room.h"
 
 namespace gpusnoop::probes {
+
+// For what graphs run, of all processes together.
+inline constexpr UserRoom::Limits room_for_graphs{.bytes = std::size_t{128} << 20,
+                                                  .bytes_of_user = std::size_t{64} << 20};
 
 // Records must come in the order in which their calls ended.
 class CudaGraphs {
 public:
-    explicit CudaGraphs(series::FamilySet &families) : families_(make_graph_families(families)) {}
+    explicit CudaGraphs(series::FamilySet &families,
+                        const UserRoom::Limits &limits = room_for_graphs)
+        : families_(make_graph_families(families)), room_(std::make_shared<UserRoom>(limits)) {}
 
     static void started(Process &process);
 
     // `copy_kind`: of a record that holds a copy, as CudaCopies::kind_of() has it.
     void on_captured(Process &process, const cuda_change_record &record, std::size_t copy_kind);
-    static void on_change(Process &process, const cuda_change_record &record,
-                          std::size_t copy_kind);
+    void on_change(Process &process, const cuda_change_record &record, std::size_t copy_kind);
     // Counts the launch. Returns what it runs, until the next record; null: not known.
     const GraphContent *on_launch(Process &process, const cuda_graph_record &record);
     // The process has launched a graph of which it is not known what it runs.
@@ -34,7 +41,10 @@ public:
 private:
     struct State;
 
+    void find_room(Process &process);
+
     GraphFamilies families_;
+    std::shared_ptr<UserRoom> room_;
 };
 
 // The captures, graphs and executable graphs of one process, by their handles.
@@ -45,6 +55,10 @@ inline constexpr std::size_t max_graph_entries = 131'072;
 
 class KnownGraphs {
 public:
+    // Of the user's room for entries. To be called before there are any.
+    void limit_by(UserShare share) { budget_.limit_by(std::move(share)); }
+    [[nodiscard]] bool is_limited() const { return budget_.is_limited(); }
+
     // So many records were lost so far. A new loss makes everything unknown.
     void note_losses(std::uint32_t losses);
 

@@ -25,6 +25,10 @@ constexpr std::chrono::seconds max_naming_time_of_ended{30};
 // Per process; further shapes are counted as "other", like folded label sets.
 constexpr std::size_t max_launch_shapes = 65'536;
 
+// What each takes, with the empty places of its table.
+constexpr std::size_t bytes_of_shape = 256;
+constexpr std::size_t bytes_of_kernel = 512;
+
 LaunchShape shape_of(const Process &process, std::uint64_t kernel, std::int32_t device,
                      const std::uint32_t (&grid)[3], const std::uint32_t (&block)[3]) {
     return {kernel,
@@ -58,6 +62,7 @@ struct CudaLaunches::Count {
 struct CudaLaunches::State final : PartState {
     static constexpr Part part = Part::launches;
 
+    UserShare room;  // for kernels and shapes
     KernelNames names;
     bool is_named = false;  // in named_
     tsl::robin_map<LaunchShape, Count, LaunchShape::Hash> counts;
@@ -74,10 +79,12 @@ struct CudaLaunches::State final : PartState {
 };
 
 CudaLaunches::CudaLaunches(series::FamilySet &families, const CudaProcessTable &processes,
-                           const CudaCallbacks &callbacks, nanoseconds started)
+                           const CudaCallbacks &callbacks, nanoseconds started,
+                           const UserRoom::Limits &limits)
     : families_(make_launch_families(families)),
       processes_(processes),
       callbacks_(callbacks),
+      room_(std::make_shared<UserRoom>(limits)),
       now_(started) {}
 
 void CudaLaunches::started(Process &process) {
@@ -160,11 +167,21 @@ void CudaLaunches::add_by_graph(Process &process, LaunchShape shape, std::uint64
     add(process, shape, amount, began_ns);
 }
 
+// Its kernel, if it is a new one, takes the room.
+bool CudaLaunches::find_room_for(Process &process, std::uint64_t kernel) {
+    auto &state = state_of<State>(process);
+    if (!state.room.is_limited()) {
+        state.room = UserShare(room_, process.uid);
+    }
+    return state.names.contains(kernel) ||
+           (state.names.has_room_for(kernel) && state.room.take(bytes_of_kernel));
+}
+
 void CudaLaunches::add(Process &process, LaunchShape shape, std::uint64_t amount,
                        std::uint64_t began_ns) {
     auto &state = state_of<State>(process);
     state.launched += amount;
-    const bool has_room = state.names.has_room_for(shape.kernel);
+    const bool has_room = find_room_for(process, shape.kernel);
     if (state.names.renames() > 0) {
         if (const std::string *name = state.names.former_name(shape.kernel, began_ns)) {
             return families_.launches.add(slot_of(process, shape, *name), amount);
@@ -175,7 +192,8 @@ void CudaLaunches::add(Process &process, LaunchShape shape, std::uint64_t amount
     }
     auto found = state.counts.find(shape);
     if (found == state.counts.end()) {
-        if (!has_room || state.counts.size() >= max_launch_shapes) {
+        if (!has_room || state.counts.size() >= max_launch_shapes ||
+            !state.room.take(bytes_of_shape)) {
             shape.grid = shape.block = {};
         }
         found = state.counts.try_emplace(shape).first;
@@ -318,13 +336,17 @@ void CudaLaunches::add_unseen(Process &process, std::uint64_t launches) {
 // ---- names ----
 
 void CudaLaunches::on_kernel(Process &process, const cuda_kernel_record &record) {
+    if (!find_room_for(process, record.handle)) {
+        return;
+    }
     state_of<State>(process).names.set_meaning(record.handle, record.stands_for,
                                                record.head.ended_ns);
 }
 
 void CudaLaunches::on_name(Process &process, const cuda_name_record &record) {
     const std::string_view bytes(record.name, ::strnlen(record.name, sizeof(record.name)));
-    if (state_of<State>(process).names.set_name(
+    if (find_room_for(process, record.handle) &&
+        state_of<State>(process).names.set_name(
             record.handle, to_valid_utf8(symbols::kernel_name(bytes), max_label_bytes),
             record.head.ended_ns)) {
         note_named(process);

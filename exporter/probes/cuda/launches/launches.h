@@ -3,7 +3,9 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,16 +19,22 @@
 #include "exporter/probes/cuda/launches/kernel_names.h"
 #include "exporter/probes/cuda/launches/launch_shape.h"
 #include "exporter/probes/cuda/process.h"
+#include "exporter/probes/frame/processes/user_room.h"
 #include "exporter/series/family.h"
 #include "exporter/series/family_set.h"
 
 namespace gpusnoop::probes {
 
+// For kernels and their shapes, of all processes together.
+inline constexpr UserRoom::Limits room_for_launches{.bytes = std::size_t{192} << 20,
+                                                    .bytes_of_user = std::size_t{96} << 20};
+
 // Counts launches, but adds them to their series only when their kernel has its name.
 class CudaLaunches {
 public:
     CudaLaunches(series::FamilySet &families, const CudaProcessTable &processes,
-                 const CudaCallbacks &callbacks, std::chrono::nanoseconds started);
+                 const CudaCallbacks &callbacks, std::chrono::nanoseconds started,
+                 const UserRoom::Limits &limits = room_for_launches);
 
     static void started(Process &process);
     // For once a second.
@@ -73,6 +81,7 @@ private:
         std::optional<series::Slot> slot{};
     };
 
+    [[nodiscard]] bool find_room_for(Process &process, std::uint64_t kernel);
     void add(Process &process, LaunchShape shape, std::uint64_t amount, std::uint64_t began_ns);
     [[nodiscard]] series::Slot slot_of(const Process &process, const LaunchShape &shape,
                                        const std::string &name);
@@ -91,6 +100,7 @@ private:
     LaunchFamilies families_;
     const CudaProcessTable &processes_;
     const CudaCallbacks &callbacks_;
+    std::shared_ptr<UserRoom> room_;
     std::chrono::nanoseconds now_;  // of the last tidy(), or the start
     std::uint64_t next_ticket_ = 1;
     std::unordered_map<std::uint64_t, std::pair<ProcessKey, KernelNames::Request>> tickets_;

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <tuple>
 
-#include "exporter/processes/user_shares.h"
-
 namespace gpusnoop::probes {
 
 const SiteName &ProcessSites::name_of(const Site &site) const {
@@ -46,8 +44,7 @@ std::optional<std::uint64_t> SiteNames::used(ProcessSites &sites, const ProcessI
         return std::nullopt;
     }
     if (!sites.kept_.is_limited()) {
-        sites.kept_ = {room_, process.uid ? std::optional(processes::sharing_user(*process.uid))
-                                          : std::nullopt};
+        sites.kept_ = ProcessStacks(UserShare(room_, process.uid));
     }
     sites.names_.try_emplace(site);
     const std::uint64_t ticket = next_ticket_++;

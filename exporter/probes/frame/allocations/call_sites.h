@@ -18,6 +18,7 @@
 
 #include "exporter/probes/frame/allocations/site_stacks.h"
 #include "exporter/probes/frame/processes/process_identity.h"
+#include "exporter/probes/frame/processes/user_room.h"
 #include "exporter/symbols/stacks/stack_namer.h"
 
 namespace gpusnoop::probes {
@@ -82,8 +83,8 @@ public:
         // A site's label, from its frames, if the answer has none.
         std::function<std::string(const std::vector<symbols::Frame> &)> label_of;
     };
-    explicit SiteNames(Callbacks callbacks, const StackRoom::Limits &limits = {})
-        : callbacks_(std::move(callbacks)), room_(std::make_shared<StackRoom>(limits)) {}
+    explicit SiteNames(Callbacks callbacks, const UserRoom::Limits &limits = room_for_stacks)
+        : callbacks_(std::move(callbacks)), room_(std::make_shared<UserRoom>(limits)) {}
 
     // The process has allocated there. Gives a ticket once for a site: its name, which the caller
     // must ask for, comes with it.
@@ -99,7 +100,7 @@ public:
 
 private:
     Callbacks callbacks_;
-    std::shared_ptr<StackRoom> room_;
+    std::shared_ptr<UserRoom> room_;
     std::uint64_t next_ticket_ = 1;
     std::unordered_map<std::uint64_t, std::pair<ProcessKey, Site>> tickets_;
     std::unordered_map<std::int32_t, std::uint32_t> stack_users_;  // processes

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <map>
 #include <memory>
-#include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
+#include "exporter/probes/frame/processes/user_room.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::probes {
@@ -21,38 +20,17 @@ using SharedStack = std::shared_ptr<const std::vector<SharedFrame>>;
 
 [[nodiscard]] std::vector<symbols::Frame> frames_of(const SharedStack &stack);
 
-// The memory for stacks of all processes, of which one user has a part at most. Root has all of it:
-// containers of many people are root's.
-class StackRoom {
-public:
-    using User = std::optional<std::uint32_t>;  // none: it is not known, and all such share a part
-    struct Limits {
-        std::size_t bytes = std::size_t{128} << 20;
-        std::size_t bytes_of_user = std::size_t{64} << 20;
-    };
+// Of all processes together.
+inline constexpr UserRoom::Limits room_for_stacks{.bytes = std::size_t{128} << 20,
+                                                  .bytes_of_user = std::size_t{64} << 20};
 
-    explicit StackRoom(const Limits &limits) : limits_(limits) {}
-
-    // False: there is not so much room.
-    [[nodiscard]] bool take(const User &user, std::size_t bytes);
-    void give_back(const User &user, std::size_t bytes);
-
-private:
-    Limits limits_;
-    std::size_t taken_ = 0;
-    std::map<User, std::size_t> of_users_;
-};
-
-// The stacks of one process. Gives back its room when it is destroyed.
+// The stacks of one process.
 class ProcessStacks {
 public:
-    ProcessStacks() = default;  // has no room
-    ProcessStacks(std::shared_ptr<StackRoom> room, StackRoom::User user);
-    ProcessStacks(ProcessStacks &&) = default;
-    ProcessStacks &operator=(ProcessStacks &&other) noexcept;
-    ~ProcessStacks();
+    ProcessStacks() = default;
+    explicit ProcessStacks(UserShare share) : share_(std::move(share)) {}
 
-    [[nodiscard]] bool is_limited() const { return room_ != nullptr; }
+    [[nodiscard]] bool is_limited() const { return share_.is_limited(); }
 
     // Null: there is no room.
     [[nodiscard]] SharedStack keep(std::vector<symbols::Frame> frames);
@@ -68,11 +46,7 @@ private:
         bool operator()(const symbols::Frame &one, const SharedFrame &other) const;
     };
 
-    void give_back(std::size_t bytes);
-
-    std::shared_ptr<StackRoom> room_;
-    StackRoom::User user_;
-    std::size_t bytes_ = 0;
+    UserShare share_;
     std::set<SharedFrame, ByValue> frames_;
 };
 

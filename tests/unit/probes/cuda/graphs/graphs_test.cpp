@@ -1,5 +1,7 @@
 // What graphs hold, and what their launches count, by records as the kernel sends them.
 #include <catch2/catch_test_macros.hpp>
+#include <cstddef>
+#include <memory>
 
 #include "exporter/probes/cuda/graphs/graphs.h"
 #include "tests/unit/probes/cuda/fixture.h"
@@ -431,4 +433,29 @@ TEST_CASE("contents give their entries back when nobody has them any more") {
     known.change(change("cudaGraphDestroy", 1, 0, 3'000), {});
     known.change(change("cudaGraphExecDestroy", 2, 0, 3'001), {});
     CHECK(known.entries() == 0);
+}
+
+TEST_CASE("what graphs of one user's processes run leaves room for those of others") {
+    constexpr std::size_t entry = EntryBudget::bytes_of_entry;
+    const auto room = std::make_shared<UserRoom>(
+        UserRoom::Limits{.bytes = 20 * entry, .bytes_of_user = 10 * entry});
+    EntryBudget first(100);
+    EntryBudget other(100);
+    first.limit_by(UserShare(room, 1000));
+    other.limit_by(UserShare(room, 2000));
+    {
+        EntryBudget second(100);
+        second.limit_by(UserShare(room, 1000));
+        first.take(4);
+        second.take(4);
+        CHECK(first.has_room_for(2));
+        CHECK_FALSE(first.has_room_for(3));
+        CHECK_FALSE(second.has_room_for(3));
+        CHECK(other.has_room_for(10));
+        CHECK_FALSE(other.has_room_for(11));
+        first.give_back(1);
+        CHECK(second.has_room_for(3));
+    }
+    CHECK(first.has_room_for(7));  // the second process has ended
+    CHECK_FALSE(first.has_room_for(8));
 }

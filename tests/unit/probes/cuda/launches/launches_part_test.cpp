@@ -1,7 +1,9 @@
 // Launches, without the other parts of the aggregator.
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "exporter/probes/cuda/launches/launches.h"
 #include "tests/unit/probes/cuda/part_fixture.h"
@@ -14,9 +16,10 @@ namespace {
 
 struct LaunchesFixture : PartFixture {
     std::vector<symbols::CudaKernelRequest> asked;
-    CudaLaunches launches{families, processes, callbacks, 0s};
+    CudaLaunches launches;
 
-    LaunchesFixture() : PartFixture(CudaLaunches::started) {
+    explicit LaunchesFixture(const UserRoom::Limits &limits = room_for_launches)
+        : PartFixture(CudaLaunches::started), launches(families, processes, callbacks, 0s, limits) {
         callbacks.ask_for_kernel = [this](auto request) { asked.push_back(request); };
     }
     [[nodiscard]] std::uint64_t count(const std::vector<std::string> &labels = {}) const {
@@ -229,4 +232,30 @@ TEST_CASE("the part of launches counts those by graphs apart, also while they wa
     CHECK(fixture.page("cuda_kernel_launches_total") ==
           Page{{{"python", "", "", "", "gemm", "7x1x1", "32x2x1", "stream", "0"}, 1},
                {{"python", "", "", "", "gemm", "7x1x1", "32x2x1", "graph", "0"}, 7}});
+}
+
+TEST_CASE("kernels and shapes of one user's processes leave room for those of others") {
+    // For the kernel and ten shapes of each of two users, and of one user no more.
+    LaunchesFixture fixture({.bytes = 2 * (512 + 10 * 256), .bytes_of_user = 512 + 10 * 256});
+    const auto launch_all = [&](std::uint32_t pid, std::uint32_t uid, const std::string &kernel) {
+        Process &process = fixture.process(pid);
+        process.uid = uid;
+        fixture.launches.on_name(process, named(0x10, kernel));
+        for (std::uint32_t grid = 1; grid <= 12; grid++) {
+            fixture.launches.on_launch(process, launch(0x10, grid));
+        }
+    };
+    launch_all(1, 1000, "first");
+    CHECK(fixture.count({"first"}) == 12);
+    CHECK(fixture.count({"first", "10x1x1"}) == 1);
+    CHECK(fixture.count({"first", "other"}) == 2);
+    launch_all(2, 1000, "second");  // not even for its kernel
+    CHECK(fixture.count({"second"}) == 0);
+    CHECK(fixture.count({"other"}) == 14);
+    launch_all(3, 2000, "third");
+    CHECK(fixture.count({"third", "10x1x1"}) == 1);
+    CHECK(fixture.count({"third", "other"}) == 2);
+    launch_all(1, 1000, "first");  // those that are known go on
+    CHECK(fixture.count({"first", "10x1x1"}) == 2);
+    CHECK(fixture.count() == 48);
 }
