@@ -3,7 +3,6 @@
 #ifndef GPUSNOOP_HOST_IRQ_H
 #define GPUSNOOP_HOST_IRQ_H
 
-#include "bpf/lib/counted_times.h"
 #include "bpf/lib/processes/followed.h"
 
 /* The values of the label `kind`. */

@@ -3,7 +3,6 @@
 #ifndef GPUSNOOP_HOST_KVM_H
 #define GPUSNOOP_HOST_KVM_H
 
-#include "bpf/lib/counted_times.h"
 #include "bpf/lib/processes/followed.h"
 #include "bpf/lib/traced.h"
 

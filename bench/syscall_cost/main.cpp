@@ -25,7 +25,7 @@
 #include "bench/results/results.h"
 #include "bench/results/statistics.h"
 #include "bpf/cuda/cuda.h"
-#include "bpf/lib/processes/process_filter.h"
+#include "bpf/lib/processes/process.h"
 #include "bpf/lib/processes/target.h"
 #include "empty_syscall.skel.h"
 #include "exporter/base/fd.h"

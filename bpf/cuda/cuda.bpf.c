@@ -14,7 +14,6 @@
 #include "bpf/cuda/handles.bpf.h"
 #include "bpf/cuda/memory.bpf.h"
 #include "bpf/cuda/device.bpf.h"
-#include "bpf/cuda/resets.bpf.h"
 #include "bpf/cuda/batches.bpf.h"
 #include "bpf/cuda/calls.bpf.h"
 #include "bpf/cuda/copies.bpf.h"
@@ -22,14 +21,12 @@
 #include "bpf/cuda/graphs/graphs.bpf.h"
 #include "bpf/cuda/last_calls.bpf.h"
 #include "bpf/cuda/kernel_handles.bpf.h"
-#include "bpf/cuda/launches.bpf.h"
 #include "bpf/cuda/operations.bpf.h"
 #include "bpf/cuda/profilers.bpf.h"
 #include "bpf/cuda/refusals.bpf.h"
 #include "bpf/cuda/structures.bpf.h"
 #include "bpf/cuda/times.bpf.h"
 #include "bpf/cuda/trace.bpf.h"
-#include "bpf/cuda/waits.bpf.h"
 #include "bpf/lib/deaths.bpf.h"
 
 /* The work that must precede the call, before it changes its arguments or its memory. */

@@ -13,7 +13,6 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/host_net/connections.bpf.h"
-#include "bpf/host_net/look.bpf.h"
 #include "bpf/lib/bucket.bpf.h"
 #include "bpf/lib/guard.bpf.h"
 

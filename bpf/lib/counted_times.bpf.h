@@ -3,7 +3,7 @@
 #ifndef GPUSNOOP_COUNTED_TIMES_BPF_H
 #define GPUSNOOP_COUNTED_TIMES_BPF_H
 
-#include "bpf/lib/counted_times.h"
+#include "bpf/lib/processes/followed.h"
 #include "bpf/lib/emit.bpf.h"
 
 static const struct counted_times no_times;

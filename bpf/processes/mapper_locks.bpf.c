@@ -13,7 +13,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-#include "bpf/processes/mapper_locks.h"
+#include "bpf/processes/mappings.h"
 
 /* Of those, the kernel looks for mappings that could be executed (valid_vma() in
  * kernel/events/uprobes.c). */

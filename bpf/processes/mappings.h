@@ -57,4 +57,25 @@ struct probed_thread_record {
 };
 WIRE_SIZE(struct probed_thread_record, 8);
 
+/* A file that a process has mapped to execute it. */
+struct mmap_event {
+	__u64 at_ns; /* CLOCK_MONOTONIC */
+	__u32 tgid;
+	__u32 unused;
+	char name[MAPPING_NAME_BYTES]; /* the last part of its path */
+};
+WIRE_SIZE(struct mmap_event, 16 + MAPPING_NAME_BYTES);
+
+/* The lock of one process's mappings that was held when this was asked. A process that maps the
+ * file several times has several of these. */
+struct held_lock {
+	__u64 memory; /* the address of its mm_struct: which process it is */
+	/* The thread that may change the mappings: if this changes, the lock was free. 0: threads
+	 * that only read them, of which one can take the lock before another gives it up. */
+	__u64 holder;
+	__u32 tgid; /* 0: the kernel does not say */
+	__u32 unused;
+};
+WIRE_SIZE(struct held_lock, 24);
+
 #endif

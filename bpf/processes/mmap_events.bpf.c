@@ -7,7 +7,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
-#include "bpf/processes/mmap_events.h"
+#include "bpf/processes/mappings.h"
 
 #define VM_EXEC 0x4
 

@@ -14,7 +14,6 @@
 #include "bpf/lib/traced.bpf.h"
 #include "bpf/syscall/records.bpf.h"
 #include "bpf/syscall/syscall.h"
-#include "bpf/syscall/thread.bpf.h"
 
 /* A bit for each number that is wanted. */
 const volatile __u64 wanted[16] = {};

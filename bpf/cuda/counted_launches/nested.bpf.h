@@ -6,7 +6,7 @@
 
 #include "bpf/cuda/counted_launches/table.bpf.h"
 #include "bpf/cuda/kernel_handles.bpf.h"
-#include "bpf/cuda/launches.bpf.h"
+#include "bpf/cuda/calls.bpf.h"
 #include "bpf/cuda/times.bpf.h"
 
 /* ---- launches whose ends are not seen any more ---- */

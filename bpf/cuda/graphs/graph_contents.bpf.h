@@ -6,7 +6,7 @@
 
 #include "bpf/cuda/graphs/captures.bpf.h"
 #include "bpf/cuda/copies.bpf.h"
-#include "bpf/cuda/launches.bpf.h"
+#include "bpf/cuda/calls.bpf.h"
 #include "bpf/cuda/memory.bpf.h"
 
 /* ---- streams and their captures ---- */

@@ -5,6 +5,7 @@
 #define GPUSNOOP_FOLLOWED_H
 
 #include "bpf/lib/traced.h"
+#include "bpf/lib/wire.h"
 
 /* Why a process is followed: bits. */
 enum followed_reason {
@@ -82,5 +83,12 @@ struct follow_counts {
 	__u64 gpu_processes; /* entered: some of their children may run already */
 };
 WIRE_SIZE(struct follow_counts, 40);
+
+/* How often something happened to a followed process, and how long it took in all. */
+struct counted_times {
+	__u64 nanoseconds;
+	__u64 count;
+};
+WIRE_SIZE(struct counted_times, 16);
 
 #endif

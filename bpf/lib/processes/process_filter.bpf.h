@@ -6,7 +6,7 @@
 #ifndef GPUSNOOP_PROCESS_FILTER_BPF_H
 #define GPUSNOOP_PROCESS_FILTER_BPF_H
 
-#include "bpf/lib/processes/process_filter.h"
+#include "bpf/lib/processes/process.h"
 
 struct process_filter {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

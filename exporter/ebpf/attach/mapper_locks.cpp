@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "bpf/processes/mapper_locks.h"
+#include "bpf/processes/mappings.h"
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
 #include "exporter/ebpf/mappings/iterator.h"

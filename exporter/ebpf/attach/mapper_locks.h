@@ -42,7 +42,7 @@ inline constexpr int looks_at_locks = 20;  // half a millisecond apart
 // The same question, answered by a failure with the code EAGAIN.
 [[nodiscard]] Result<> check_mapper_locks(const FileId &file, int looks = looks_at_locks);
 
-// A lock that is held, as in bpf/processes/mapper_locks.h.
+// A lock that is held, as in bpf/processes/mappings.h.
 struct HeldLock {
     std::uint64_t memory = 0;
     std::uint64_t holder = 0;

@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "bpf/processes/mmap_events.h"
+#include "bpf/processes/mappings.h"
 #include "exporter/base/fd.h"
 #include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/libbpf.h"
