@@ -46,7 +46,8 @@ void add(const MetricsLine &line, ProgramsSample &sample) {
         program().oldest_call_seconds = std::max(program().oldest_call_seconds, line.value);
     } else if (line.name == "gpusnoop_cuda_memory_site_outstanding_bytes") {
         program().sites[line.label("site")] += line.value;
-    } else if (line.name == "gpusnoop_torch_memory_site_outstanding_bytes") {
+    } else if (line.name == "gpusnoop_torch_memory_site_outstanding_bytes" &&
+               line.label("site") != "[not sampled]") {
         program().tensor_sites[line.label("site")] += line.value;
     } else if (line.name == "gpusnoop_build_info") {
         sample.version = line.label("version");

@@ -145,6 +145,14 @@ TEST_CASE("below a program is the call site whose memory grew most") {
     CHECK(below(sample(sites("torch", "0", "0") + sites("cuda", "0", "0")),
                 sample(sites("torch", "0", "512") + sites("cuda", "4096", "0"))) ==
           "    +1.00 KiB at b.py:g:2");
+    // The rest of estimates is no line.
+    const auto rest = [&](const std::string &bytes) {
+        return "gpusnoop_torch_memory_site_outstanding_bytes{" + train +
+               ",pid=\"7\",site=\"[not sampled]\"} " + bytes + "\n";
+    };
+    CHECK(below(sample(rest("0") + sites("cuda", "0", "0")),
+                sample(rest("8192") + sites("cuda", "4096", "0"))) ==
+          "    +4.00 KiB at a.py:f:1 < m.py:main:9");
 }
 
 TEST_CASE("what a page of metrics lacks is not shown, and what is none is an error") {
