@@ -220,7 +220,7 @@ void TorchAggregator::release(TorchProcess &process) {
 }
 
 void TorchAggregator::tidy(nanoseconds now) {
-    note_totals();
+    note_totals(now);
     look_at_costs(now);
     const TorchTables *const tables = settings_.tables();
     processes_.for_each([&](TorchProcess &process) {
@@ -240,7 +240,7 @@ void TorchAggregator::tidy(nanoseconds now) {
 
 std::vector<series::FamilySnapshot> TorchAggregator::report() {
     overhead_.note_running(processes_, settings_.cost_of);
-    note_totals();
+    note_totals({});
     series::FamilySet gauges(settings_.series.budget, true);
     add_torch_gauges(gauges, processes_, settings_.max_call_sites, settings_.is_sampling);
     std::vector<series::FamilySnapshot> snapshots = families().snapshots();

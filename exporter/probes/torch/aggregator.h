@@ -113,8 +113,8 @@ private:
     void count(const TorchProcess &process, const std::string &device, series::Family &family,
                std::optional<series::Slot> &slot, std::uint64_t amount);
     void release(TorchProcess &process);
-    // With sampling.
-    void note_totals();
+    // With sampling. The start of a process from before `read_until` was lost, if it is not known.
+    void note_totals(std::chrono::nanoseconds read_until);
     void note_totals(TorchProcess &process, const TorchDeviceTotals &of);
     void look_at_costs(std::chrono::nanoseconds now);
     void give_up(TorchProcess &process);

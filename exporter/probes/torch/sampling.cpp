@@ -12,13 +12,21 @@ namespace gpusnoop::probes {
 
 using std::chrono::nanoseconds;
 
-void TorchAggregator::note_totals() {
+void TorchAggregator::note_totals(nanoseconds read_until) {
     const TorchTables *const tables = settings_.tables();
     if (tables == nullptr) {
         return;
     }
     for (const TorchDeviceTotals &of : tables->totals()) {
-        if (TorchProcess *const process = processes_.find(of.process)) {
+        TorchProcess *process = processes_.find(of.process);
+        if (process == nullptr && nanoseconds(of.process.since_ns) < read_until) {
+            if (!tables->sampling(of.process)) {  // it has ended
+                tables->forget_totals(of.process, of.device);
+                continue;
+            }
+            process = &processes_.of(of.process);
+        }
+        if (process != nullptr) {
             note_totals(*process, of);
         }
     }

@@ -32,27 +32,28 @@ constexpr std::uint64_t sampling_mib = 1U << 20U;
 class MadeTables final : public TorchTables {
 public:
     [[nodiscard]] std::vector<TorchDeviceTotals> totals() const override { return made_totals; }
-    [[nodiscard]] std::optional<torch_sampling> sampling(
-        const ProcessKey & /*process*/) const override {
-        return made_sampling;
+    [[nodiscard]] std::optional<torch_sampling> sampling(const ProcessKey &process) const override {
+        return process == sampled_process ? made_sampling : std::nullopt;
     }
     void give_up(const ProcessKey &process) const override { given_up.push_back(process); }
     [[nodiscard]] Blocks blocks() const override { return {}; }
     void forget_totals(const ProcessKey & /*process*/, const TorchDevice &device) const override {
         forgotten_devices.push_back(device);
+        made_totals.clear();
     }
     void forget_block(const ProcessKey & /*process*/, std::uint64_t address) const override {
         forgotten_blocks.insert(address);
     }
 
-    std::vector<TorchDeviceTotals> made_totals;
-    torch_sampling made_sampling{.since_ns = sampled_process.since_ns,
-                                 .rate = TORCH_FIRST_RATE,
-                                 .second_ns = 0,
-                                 .second_samples = 0,
-                                 .blocks = 0,
-                                 .missed = 0,
-                                 .is_given_up = 0};
+    mutable std::vector<TorchDeviceTotals> made_totals;
+    std::optional<torch_sampling> made_sampling =
+        torch_sampling{.since_ns = sampled_process.since_ns,
+                       .rate = TORCH_FIRST_RATE,
+                       .second_ns = 0,
+                       .second_samples = 0,
+                       .blocks = 0,
+                       .missed = 0,
+                       .is_given_up = 0};
     mutable std::vector<ProcessKey> given_up;
     mutable std::vector<TorchDevice> forgotten_devices;
     mutable std::set<std::uint64_t> forgotten_blocks;
@@ -247,7 +248,7 @@ TEST_CASE("lines with less than four samples are in the rest, which the allocato
     // The fourth sample of the line, at a rate that has doubled since; then it is too few again.
     bench.report(0x20000, 512, 2 * TORCH_FIRST_RATE, 2);
     CHECK(bench.held_by(2) == 5 * TORCH_FIRST_RATE);
-    bench.tables.made_sampling.rate = 2 * TORCH_FIRST_RATE;
+    bench.tables.made_sampling->rate = 2 * TORCH_FIRST_RATE;
     CHECK_FALSE(bench.held_by(2));
     CHECK_FALSE(bench.held_by(1));
     CHECK(bench.value("memory_site_outstanding_bytes", "[not sampled]") == 50 * sampling_mib);
@@ -279,10 +280,10 @@ TEST_CASE("the API has an error of each site that was estimated, and knows if ca
     CHECK(all[0].sites[0].error_bytes > all[0].sites[1].error_bytes);
     CHECK(all[0].sites[1].amount == Amount{16 * sampling_mib, 1});
     CHECK(all[0].sites[1].name.label == SamplingBench::line_of(1));
-    bench.tables.made_sampling.missed = 1;
+    bench.tables.made_sampling->missed = 1;
     (void)bench.aggregator.report();
     CHECK_FALSE(bench.aggregator.allocations()[0].is_complete);
-    bench.tables.made_sampling.missed = 0;
+    bench.tables.made_sampling->missed = 0;
     totals.free_bytes -= 512;  // it holds a block from before
     bench.set_totals(totals);
     (void)bench.aggregator.report();
@@ -320,6 +321,24 @@ TEST_CASE("the end of a process is in its last counts, and takes its entries fro
     bench.aggregator.tidy(1s);
     CHECK(bench.tables.forgotten_devices.size() == 1);
     CHECK(bench.value("memory_allocations_total", "cuda:0") == 9);
+}
+
+TEST_CASE("a process whose start was lost is known by what it has counted, until it ends") {
+    SamplingBench bench;
+    torch_totals totals{};
+    totals.allocations = 5;
+    bench.set_totals(totals);
+    CHECK_FALSE(bench.value("memory_allocations_total", "cuda:0"));
+    bench.aggregator.tidy(std::chrono::nanoseconds(sampled_process.since_ns));
+    CHECK_FALSE(bench.value("memory_allocations_total", "cuda:0"));  // the record may be to come
+    bench.aggregator.tidy(std::chrono::nanoseconds(sampled_process.since_ns + 1));
+    CHECK(bench.value("memory_allocations_total", "cuda:0") == 5);
+    SamplingBench other;
+    other.set_totals(totals);
+    other.tables.made_sampling.reset();
+    other.aggregator.tidy(1s);
+    CHECK_FALSE(other.value("memory_allocations_total", "cuda:0"));
+    CHECK(other.tables.forgotten_devices.size() == 1);
 }
 
 TEST_CASE("a process that costs more than its budget is no longer observed") {
