@@ -14,6 +14,8 @@ constexpr std::size_t max_batch = 256;
 constexpr std::chrono::seconds longest_turn{5};
 // A process that makes functions without end has them read again.
 constexpr std::size_t max_places = 4096;
+// Of each, besides its texts.
+constexpr std::size_t bytes_of_place = 256;
 // What was read of a process is forgotten when nobody has asked for so long.
 constexpr std::chrono::minutes unused_process{2};
 
@@ -37,8 +39,10 @@ Result<std::unique_ptr<PythonSiteResolver>> PythonSiteResolver::start() {
     return std::make_unique<PythonSiteResolver>(std::move(*files));
 }
 
-PythonSiteResolver::PythonSiteResolver(std::unique_ptr<symbols::MappedFiles> files)
+PythonSiteResolver::PythonSiteResolver(std::unique_ptr<symbols::MappedFiles> files,
+                                       const UserRoom::Limits &limits)
     : namer_(std::move(files)),
+      room_(std::make_shared<UserRoom>(limits)),
       thread_(
           {.max_waiting = max_waiting, .max_batch = max_batch, .longest_turn = longest_turn},
           [this](const std::vector<SiteQuestion> &batch, const WorkLimit &limit, const auto &post) {
@@ -87,6 +91,9 @@ PythonSiteResolver::Process &PythonSiteResolver::look_at(const ProcessKey &key,
                                                          const WorkLimit &limit) {
     Process &process = processes_[key];
     process.used = Clock::now();
+    if (!process.room.is_limited()) {
+        process.room = UserShare(room_, processes::user_of(key.tgid));
+    }
     if (!process.python) {
         process.python = find_python(namer_.files(), key.tgid, limit);
     }
@@ -133,10 +140,15 @@ PythonSiteResolver::Named PythonSiteResolver::read(std::uint32_t tgid, Process &
     }
     if (process.places.size() >= max_places) {
         process.places.clear();
+        process.room = UserShare(room_, processes::user_of(tgid));
     }
-    return process.places
-        .emplace(Place(frame.call.code, frame.identity, frame.call.instruction), std::move(named))
-        .first->second;
+    // Without room, it is read again when another site has it.
+    if (process.room.take(bytes_of_place + named.site.name.size() + named.frame.function.size() +
+                          named.frame.module.size())) {
+        process.places.emplace(Place(frame.call.code, frame.identity, frame.call.instruction),
+                               named);
+    }
+    return named;
 }
 
 void PythonSiteResolver::add_python(const SiteQuestion &question, std::vector<Named> named,

@@ -14,6 +14,7 @@
 #include "exporter/base/result.h"
 #include "exporter/base/work_limit.h"
 #include "exporter/probes/frame/processes/process_identity.h"
+#include "exporter/probes/frame/processes/user_room.h"
 #include "exporter/probes/frame/python/frames.h"
 #include "exporter/probes/frame/python/interpreter.h"
 #include "exporter/probes/frame/python/stacks.h"
@@ -46,6 +47,10 @@ struct SiteAnswer {
     std::optional<PythonInterpreter> python;  // empty, too: the process has none, or none yet
 };
 
+// For names of functions that were read, of all processes together.
+inline constexpr UserRoom::Limits room_for_places{.bytes = std::size_t{64} << 20,
+                                                  .bytes_of_user = std::size_t{32} << 20};
+
 class PythonSiteResolver {
 public:
     // The limit of waiting questions. Over it, questions are answered immediately, with unresolved
@@ -53,7 +58,8 @@ public:
     static constexpr std::size_t max_waiting = 4096;
 
     static Result<std::unique_ptr<PythonSiteResolver>> start();
-    explicit PythonSiteResolver(std::unique_ptr<symbols::MappedFiles> files);
+    explicit PythonSiteResolver(std::unique_ptr<symbols::MappedFiles> files,
+                                const UserRoom::Limits &limits = room_for_places);
 
     // Never blocks.
     void ask(SiteQuestion question);
@@ -69,6 +75,7 @@ private:
     };
     struct Process {
         std::optional<PythonInterpreter> python;
+        UserShare room;
         std::map<Place, Named> places;  // that could be read
         Clock::time_point used;
     };
@@ -84,6 +91,7 @@ private:
 
     // Used by the thread only.
     symbols::StackNamer namer_;
+    std::shared_ptr<UserRoom> room_;
     std::map<ProcessKey, Process> processes_;
     symbols::BackgroundResolver<SiteQuestion, SiteAnswer> thread_;
 };

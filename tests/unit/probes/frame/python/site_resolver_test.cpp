@@ -129,6 +129,13 @@ TEST_CASE("a call site in Python has the functions and lines of its thread") {
     PythonSiteResolver other(std::make_unique<test::ProcMappedFiles>(counts));
     CHECK(reply_to(other, later).label.empty());
 
+    // Without room, nothing is kept, and names are read each time.
+    PythonSiteResolver full(std::make_unique<test::ProcMappedFiles>(counts),
+                            {.bytes = 500, .bytes_of_user = 500});
+    CHECK(reply_to(full, question).label == label);
+    CHECK(reply_to(full, question).label == label);
+    CHECK(reply_to(full, later).label != label);
+
     // Another code object is there by now.
     question.python[1].identity ^= 2U;
     CHECK(reply_to(resolver, question).label ==
