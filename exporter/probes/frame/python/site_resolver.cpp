@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "exporter/processes/proc.h"
 #include "exporter/symbols/stacks/patient_reader.h"
 
 namespace gpusnoop::probes {
