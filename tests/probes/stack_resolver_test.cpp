@@ -1,11 +1,22 @@
 // Stacks of real processes, through the kernel's own list of mappings.
 #include <dlfcn.h>
 #include <elf.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
+#include <memory>
+#include <string>
 
+#include "exporter/base/fd.h"
+#include "exporter/probes/cuda/launches/cuda_kernel_namer.h"
+#include "exporter/symbols/stacks/mapped_files.h"
 #include "exporter/symbols/stacks/patient_reader.h"
 #include "exporter/symbols/stacks/stack_namer.h"
 #include "tests/harness/exporter.h"
@@ -14,6 +25,7 @@
 using namespace gpusnoop;
 using namespace harness;
 using symbols::Frame;
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -123,4 +135,58 @@ TEST_CASE("a stack in a program is named, in a stripped one by its file", "[kern
     CHECK(by_file[0].module == "stripped");
     CHECK(symbols::site_label(by_file).starts_with("stripped+0x"));
     CHECK(by_file[0].offset < fs::file_size(stripped));
+}
+
+// Names of kernels, of processes that keep readers of their memory waiting.
+
+namespace {
+
+std::uint64_t address_of(const void *place) {
+    return reinterpret_cast<std::uint64_t>(place);
+}
+
+// In the child: a page that nobody fills in. 0: the kernel offers none.
+std::uint64_t page_without_answer() {
+    const auto fault = static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK));
+    void *const page =
+        ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uffdio_api api{};
+    api.api = UFFD_API;
+    uffdio_register range{};
+    range.range = {address_of(page), 4096};
+    range.mode = UFFDIO_REGISTER_MODE_MISSING;
+    const bool waits = fault >= 0 && ::ioctl(fault, UFFDIO_API, &api) == 0 &&
+                       ::ioctl(fault, UFFDIO_REGISTER, &range) == 0;
+    return waits ? address_of(page) : 0;
+}
+
+symbols::Executable executable_of(std::uint32_t tgid) {
+    const struct stat program = test::own_program();
+    const auto start = symbols::code_start_of(tgid);
+    REQUIRE(start);
+    const auto bytes = static_cast<std::uint64_t>(program.st_size);
+    return {tgid, {program.st_ino, 0, 0, 0}, bytes, *start, *start + bytes};
+}
+
+}  // namespace
+
+TEST_CASE("a process whose memory does not answer keeps no kernel of others from its name",
+          "[kernel]") {
+    require_bpf();
+    test::ChildProcess hanging([](const auto &tell) { tell({page_without_answer()}); });
+    REQUIRE(hanging.told().size() == 1);
+    if (hanging.told()[0] == 0) {
+        missing("userfaultfd, for faults of the kernel");
+    }
+    static char name[] = "_Z5scaleIfEvPT_i";
+    test::ChildProcess other([](const auto &tell) { tell({address_of(name)}); });
+    REQUIRE(other.told().size() == 1);
+    auto files = symbols::MappedFiles::open();
+    REQUIRE(files.has_value());
+    symbols::CudaKernelNamer namer(std::move(*files));
+    for (int i = 0; i < 3; i++) {
+        CHECK(namer.name({1, executable_of(hanging.tgid()), 0x10, hanging.told()[0]}).empty());
+        CHECK(namer.name({2, executable_of(other.tgid()), 0x10, other.told()[0]}) ==
+              "scale<float>");
+    }
 }

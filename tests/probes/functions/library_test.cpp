@@ -1,6 +1,11 @@
 // What the tests of functions rely on: that the library has the symbols and the instructions that
 // they are about, whatever compiled it, and that its own count is right.
+#include <signal.h>
+
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <filesystem>
 #include <map>
 #include <sstream>
 
@@ -9,6 +14,7 @@
 #include "exporter/probes/functions/settings.h"
 #include "tests/harness/calls_truth.h"
 #include "tests/harness/counting.h"
+#include "tests/harness/cuda_truth.h"
 #include "tests/harness/exporter.h"
 
 using namespace harness;
@@ -170,4 +176,64 @@ TEST_CASE("lines of the truth that are not whole are refused") {
     CHECK(calls_error_name(ErrorKind::nonzero, -22) == "-22");
     CHECK(calls_error_name(ErrorKind::null, 1) == "null");
     CHECK(calls_error_name(ErrorKind::cuda_error, 600) == "cudaErrorNotReady");
+}
+
+// Static functions of stripped libraries, by their debug files.
+
+namespace fs = std::filesystem;
+
+TEST_CASE("a static function of a stripped library is traced by its debug file", "[kernel]") {
+    require_bpf();
+    const std::string kind = GENERATE("by_id", "by_link", "inside");
+    CAPTURE(kind);
+    const TemporaryDirectory directory;
+    const fs::path library = directory / "libstripped.so.1";
+    fs::copy(standin("stripped/" + kind + "/libstripped.so.1"), library);
+    if (kind != "inside") {  // this one has its symbols in .gnu_debugdata
+        fs::create_directory(directory / ".debug");
+        fs::copy(standin("stripped/" + kind + "/libstripped.so.1.debug"),
+                 directory / ".debug/libstripped.so.1.debug");
+    }
+    const Exporter exporter(only_groups("auto") + R"(
+    stripped:
+      libraries: ["libstripped.so*"]
+      functions: ["stripped_*"]
+)");
+    const Process caller({standin("stripped_caller"), library.string(), "1000"});
+    exporter.wait_until_attached_to(library);
+    caller.signal(SIGUSR1);
+    caller.wait_for_output("done");
+    const Labels of = {{"comm", "stripped_caller"}};
+    const Page page = exporter.wait_for("gpusnoop_function_calls_total", of, 1001);
+    const auto calls = [&](const std::string &function) {
+        return page.sum("gpusnoop_function_calls_total",
+                        {{"comm", "stripped_caller"}, {"function", function}});
+    };
+    CHECK(calls("stripped_hidden") == 1000);
+    CHECK(calls("stripped_run") == 1);
+    CHECK(page.has("gpusnoop_function_duration_seconds_count",
+                   {{"comm", "stripped_caller"}, {"function", "stripped_hidden"}}));
+    check_account_at_rest(exporter);
+}
+
+// C functions of a language whose functions unwind the stack, as those of Rust that panic.
+
+TEST_CASE("a C function of Rust that panics ends as it does untraced", "[kernel][modes]") {
+    require_bpf();
+    const std::string mode = GENERATE(from_range(attach_modes()));
+    CAPTURE(mode);
+    const Exporter exporter(only_groups(mode) + R"(
+    unwinds:
+      libraries: ["libunwinds.so*"]
+      functions: [unwinds_call]
+)");
+    const Process program({standin("unwinds"), "1000"});
+    exporter.wait_until_attached_to(standin("libunwinds.so.1"));
+    program.wait_for_output("waiting");
+    program.signal(SIGUSR1);
+    program.wait_for_output("done, caught 1000, sum 500500");
+    const Labels of = {{"comm", "unwinds"}, {"function", "unwinds_call"}};
+    const Page page = exporter.wait_for("gpusnoop_function_calls_total", of, 1000);
+    CHECK(page.sum("gpusnoop_function_duration_seconds_count", of) == 1000);
+    check_account_at_rest(exporter);
 }

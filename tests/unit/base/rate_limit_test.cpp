@@ -1,8 +1,9 @@
 // What is said only so often, and when it was.
-#include "exporter/base/rate_limit.h"
-
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <string>
 
+#include "exporter/base/rate_limit.h"
 #include "exporter/base/text/quantity_text.h"
 
 using namespace gpusnoop;
@@ -25,4 +26,27 @@ TEST_CASE("so many a second are allowed, and the others counted") {
     CHECK(limit.allow(6s));
     RateLimit none(0);
     CHECK_FALSE(none.allow(1s));
+}
+
+TEST_CASE("a line limit: the same line once a minute, with a count, and others meanwhile") {
+    LineLimit lines;
+    const LineLimit::Clock::time_point start{1h};
+    CHECK(lines.due("one", start) == 0);
+    for (int i = 0; i < 500; i++) {
+        CHECK_FALSE(lines.due("one", start + 1s));
+    }
+    CHECK(lines.due("two", start + 1s) == 0);
+    CHECK(lines.due("one", start + 60s) == 500);
+    CHECK_FALSE(lines.due("one", start + 61s));
+}
+
+TEST_CASE("a line limit: different lines are limited as well, and not kept for ever") {
+    LineLimit lines;
+    const LineLimit::Clock::time_point start{1h};
+    int written = 0;
+    for (int i = 0; i < 10'000; i++) {
+        written += lines.due("line " + std::to_string(i), start) ? 1 : 0;
+    }
+    CHECK(written < 100);
+    CHECK(lines.due("a later one", start + 2min) == 0);
 }

@@ -1,5 +1,3 @@
-#include "exporter/symbols/names/cuda_errors.h"
-
 #include <dlfcn.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -11,8 +9,11 @@
 #include <string_view>
 #include <vector>
 
+#include "exporter/symbols/names/cuda_errors.h"
+
 using gpusnoop::probes::cuda_driver_error_name;
 using gpusnoop::probes::cuda_error_name;
+using gpusnoop::probes::cupti_error_name;
 
 namespace {
 
@@ -163,4 +164,34 @@ TEST_CASE("names of CUDA driver errors are those of the driver", "[cuda_errors]"
         }
     }
     CHECK(known > 90);
+}
+
+TEST_CASE("names of CUPTI's errors") {
+    CHECK(cupti_error_name(0) == "CUPTI_SUCCESS");
+    CHECK(cupti_error_name(39) == "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED");
+    CHECK(cupti_error_name(999) == "CUPTI_ERROR_UNKNOWN");
+    for (const int code : {-1, 998, 1000, 2147483647}) {
+        CHECK(cupti_error_name(code).empty());
+    }
+}
+
+TEST_CASE("names of CUPTI's errors are those of its header") {
+    const char *home = std::getenv("CUDA_HOME");
+    std::ifstream file(std::string(home != nullptr ? home : "/usr/local/cuda") +
+                       "/include/cupti_result.h");
+    if (!file.is_open()) {
+        SKIP("there is no cupti_result.h on this machine");
+    }
+    const std::regex enumerator(R"(\s+(CUPTI_\w+)\s*=\s*(\d+)\s*,?\s*)");
+    std::smatch match;
+    int names = 0;
+    for (std::string line; std::getline(file, line);) {
+        if (std::regex_match(line, match, enumerator)) {
+            CAPTURE(line);
+            const std::string_view name = cupti_error_name(std::stoi(match[2]));
+            CHECK((name == match[1].str() || name.empty()));  // newer than the table
+            names++;
+        }
+    }
+    CHECK(names > 40);
 }

@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::unique_ptr<ForeignReader> reader() {
+std::unique_ptr<ForeignReader> new_reader() {
     auto started = ForeignReader::start();
     REQUIRE(started.has_value());
     return std::move(*started);
@@ -66,7 +66,7 @@ std::string start_of(const Fd &file) {
 TEST_CASE("a foreign reader opens a file, and hands it over") {
     const harness::TemporaryDirectory directory;
     std::ofstream(directory / "file") << "some text";
-    const auto child = reader();
+    const auto child = new_reader();
     const auto opened = answer_of(*child, child->open("", (directory / "file").string()));
     CHECK(opened.error == 0);
     CHECK(opened.bytes == 9);
@@ -82,7 +82,7 @@ TEST_CASE("a foreign reader opens nothing outside of a root") {
     std::ofstream(directory / "file") << "some text";
     std::filesystem::create_directory(directory / "root");
     std::filesystem::create_symlink("../file", directory / "root/link");
-    const auto child = reader();
+    const auto child = new_reader();
     CHECK(answer_of(*child, child->open((directory / "root").string(), "link")).error != 0);
     CHECK(answer_of(*child, child->open((directory / "root").string(), "/../file")).error ==
           ENOENT);
@@ -91,7 +91,7 @@ TEST_CASE("a foreign reader opens nothing outside of a root") {
 
 TEST_CASE("a foreign reader opens nothing that may wait, or that is no file") {
     const harness::TemporaryDirectory directory;
-    const auto child = reader();
+    const auto child = new_reader();
     REQUIRE(::mkfifo((directory / "fifo").c_str(), 0600) == 0);
     CHECK(answer_of(*child, child->open("", (directory / "fifo").string())).error == EINVAL);
     CHECK(answer_of(*child, child->open("", "/dev/null")).error == EINVAL);
@@ -111,7 +111,7 @@ TEST_CASE("a copy of a text is all of it, unless it is too large") {
     const harness::TemporaryDirectory directory;
     const std::string text(200'000, 't');
     std::ofstream(directory / "text") << text;
-    const auto child = reader();
+    const auto child = new_reader();
     const auto opened = answer_of(*child, child->open("", (directory / "text").string()));
     CHECK(opened.error == 0);
     CHECK(opened.owner == ::getuid());
@@ -129,7 +129,7 @@ TEST_CASE("a copy of a text is all of it, unless it is too large") {
 }
 
 TEST_CASE("a copy of an ELF file answers as the file does") {
-    const auto child = reader();
+    const auto child = new_reader();
     CHECK(answer_of(*child, child->open("", "/proc/self/exe")).error == 0);
     const auto copy = answer_of(*child, child->copy(ForeignReader::Part::symbols_and_code));
     REQUIRE(copy.error == 0);
@@ -158,7 +158,7 @@ TEST_CASE("a copy of an ELF file answers as the file does") {
 TEST_CASE("a copy of a file that is no ELF file has its size and its start") {
     const harness::TemporaryDirectory directory;
     std::ofstream(directory / "file") << std::string(5000, 'x');
-    const auto child = reader();
+    const auto child = new_reader();
     CHECK(answer_of(*child, child->open("", (directory / "file").string())).error == 0);
     const auto copy = answer_of(*child, child->copy(ForeignReader::Part::symbols));
     REQUIRE(copy.error == 0);
@@ -167,7 +167,7 @@ TEST_CASE("a copy of a file that is no ELF file has its size and its start") {
 }
 
 TEST_CASE("a foreign reader that is killed is gone, and says so") {
-    const auto child = reader();
+    const auto child = new_reader();
     CHECK_FALSE(child->wait(0ms).has_value());
     while (!child->end()) {
         ::usleep(1000);
@@ -201,21 +201,21 @@ TEST_CASE("a foreign reader has the niceness of the thread that starts it") {
     int niceness = 0;
     std::jthread([&] {
         REQUIRE(::setpriority(PRIO_PROCESS, 0, 7) == 0);
-        const auto child = reader();
+        const auto child = new_reader();
         niceness = ::getpriority(PRIO_PROCESS, static_cast<id_t>(child->pid()));
     }).join();
     CHECK(niceness == 7);
 }
 
 TEST_CASE("if the process that forks foreign readers is killed, another one does") {
-    const auto before = reader();
+    const auto before = new_reader();
     const pid_t forking = stat_of(before->pid()).second;
     REQUIRE(stat_of(forking).second == ::getpid());
     REQUIRE(::kill(forking, SIGKILL) == 0);
     while (stat_of(forking).first != 'Z') {
         ::usleep(1000);
     }
-    const auto after = reader();
+    const auto after = new_reader();
     const pid_t next = stat_of(after->pid()).second;
     CHECK(next != forking);
     CHECK(stat_of(next).second == ::getpid());
@@ -226,7 +226,7 @@ TEST_CASE("if the process that forks foreign readers is killed, another one does
 }
 
 TEST_CASE("a foreign reader reads on from a descriptor, and its end can be told from an error") {
-    const auto child = reader();
+    const auto child = new_reader();
     std::array<int, 2> ends{};
     REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
     const Fd read(ends[0]);

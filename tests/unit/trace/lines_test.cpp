@@ -1,15 +1,36 @@
 // Traced calls as lines: for people and for programs.
-#include "exporter/trace/lines.h"
-
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "exporter/base/text/text.h"
+#include "exporter/trace/lines.h"
+#include "exporter/trace/trace.h"
 
-using namespace gpusnoop;
 using namespace gpusnoop::trace;
+using namespace std::chrono_literals;
+using namespace gpusnoop;
 using nlohmann::json;
+
+// The options that only some traces have.
+
+TEST_CASE("an option of a trace has the texts that were given for it") {
+    constexpr Option flag = {.name = "--flag", .help = ""};
+    constexpr Option name = {.name = "--name", .takes = Option::Takes::texts, .help = ""};
+    constexpr Option time = {.name = "--time", .takes = Option::Takes::duration, .help = ""};
+    Options options;
+    for (const Option &option : {flag, name, time}) {
+        CHECK_FALSE(options.has(option));
+        CHECK(options.texts(option).empty());
+        CHECK_FALSE(options.duration_of(option));
+    }
+    options.given = {{flag.name, {}}, {name.name, {"a", "b"}}, {time.name, {"5m"}}};
+    CHECK(options.has(flag));
+    CHECK(options.texts(flag).empty());
+    CHECK(options.texts(name) == std::vector<std::string>{"a", "b"});
+    CHECK(options.duration_of(time) == 5min);
+}
 
 namespace {
 

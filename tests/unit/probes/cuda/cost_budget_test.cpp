@@ -1,12 +1,16 @@
 // Turns and pauses of a process, by what it costs.
-#include "exporter/probes/cuda/governor/cost_budget.h"
-
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <memory>
+
+#include "exporter/probes/cuda/governor/cost_budget.h"
+#include "tests/unit/probes/cuda/fixture.h"
 
 using namespace std::chrono_literals;
 using gpusnoop::probes::CostBudget;
 using std::chrono::nanoseconds;
+using namespace gpusnoop;
+using namespace gpusnoop::probes;
 
 namespace {
 
@@ -131,4 +135,44 @@ TEST_CASE("a clock that stands still and a cost that falls change nothing") {
     CHECK(budget.note(1h, 0s));
     CHECK(budget.note(1h + 1s, 0s));
     CHECK_FALSE(budget.is_in_turns());
+}
+
+// What the probe costs each process, from the kernel's table and the record of the end.
+
+TEST_CASE("what CUDA calls cost a process is on the page, and its end brings the rest") {
+    Fixture fixture;
+    fixture.calls(launch(0x10, 1));
+    CHECK(fixture.page("overhead_seconds_total").empty());
+    fixture.cost_ns = 500;
+    CHECK(fixture.sum("overhead_seconds_total") == 500);
+    fixture.allocations(exited(9'000, 0, 700));
+    fixture.cost_ns = 0;
+    fixture.apply_all();
+    CHECK(fixture.sum("overhead_seconds_total") == 700);
+}
+
+TEST_CASE("what an earlier exporter has shown of a process's cost is not shown again") {
+    Fixture fixture({.started = 1h});
+    fixture.cost_ns = 500;
+    fixture.calls(launch(0x10, 1));
+    CHECK(fixture.page("overhead_seconds_total").empty());
+    fixture.cost_ns = 650;
+    CHECK(fixture.sum("overhead_seconds_total") == 150);
+    fixture.allocations(exited(9'000, 0, 700));
+    fixture.apply_all();
+    CHECK(fixture.sum("overhead_seconds_total") == 200);
+}
+
+TEST_CASE("the cost of CUDA calls is no more than the process has run, also after its end") {
+    Fixture fixture;
+    auto callbacks = fixture.callbacks();
+    callbacks.overhead = std::make_shared<OverheadLimits>([](auto) { return 450ns; });
+    fixture.aggregator = std::make_unique<CudaAggregator>(fixture.settings, callbacks);
+    fixture.calls(launch(0x10, 1));
+    fixture.cost_ns = 500;
+    CHECK(fixture.sum("overhead_seconds_total") == 450);
+    fixture.allocations(exited(9'000, 0, 700, 650));
+    fixture.cost_ns = 0;
+    fixture.apply_all();
+    CHECK(fixture.sum("overhead_seconds_total") == 650);
 }

@@ -5,13 +5,17 @@
 #include <initializer_list>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "exporter/config/globs.h"
+#include "exporter/probes/functions/limit/dear_functions.h"
 #include "exporter/probes/functions/select/exit_strategy.h"
 #include "exporter/probes/functions/select/group.h"
+#include "exporter/probes/functions/select/unnamed.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
+using gpusnoop::probes::is_always_observed;
 
 namespace {
 
@@ -144,4 +148,87 @@ TEST_CASE("endings: parts that are jumped to", "[func_ending]") {
         INFO(symbol);
         CHECK_FALSE(is_part(symbol));
     }
+}
+
+// Which functions are never paused, whatever they cost.
+
+TEST_CASE("waits, copies, allocations, frees and operations of NCCL are always observed") {
+    for (const std::string symbol : {"cudaStreamSynchronize",
+                                     "cudaStreamSynchronize_ptsz",
+                                     "cudaDeviceSynchronize",
+                                     "cudaEventSynchronize",
+                                     "cuCtxSynchronize",
+                                     "cuStreamSynchronize_ptsz",
+                                     "cudaMalloc",
+                                     "cudaMallocAsync",
+                                     "cudaFree",
+                                     "cudaFreeHost",
+                                     "cudaHostAlloc",
+                                     "cudaHostRegister",
+                                     "cudaMemcpyAsync",
+                                     "cudaMemcpy2D_ptds",
+                                     "cudaMemPrefetchAsync_v2",
+                                     "cudaMemPoolTrimTo",
+                                     "cuMemAlloc_v2",
+                                     "cuMemFree_v2",
+                                     "cuMemcpyHtoDAsync_v2",
+                                     "cuMemCreate",
+                                     "cuMemRelease",
+                                     "ncclAllReduce",
+                                     "ncclGroupEnd",
+                                     "pncclSend"}) {
+        CAPTURE(symbol);
+        CHECK(is_always_observed(symbol));
+    }
+}
+
+TEST_CASE("other functions may be paused") {
+    for (const std::string symbol :
+         {"cublasGemmEx", "cublasCreate_v2", "cudnnBackendExecute", "cudaEventRecord",
+          "cudaStreamWaitEvent", "cudaEventDestroy", "cudaMemGetInfo", "cudaFuncGetAttributes",
+          "_ZN2at4_ops6matmul4callERKNS_6TensorES4_", "my_function"}) {
+        CAPTURE(symbol);
+        CHECK_FALSE(is_always_observed(symbol));
+    }
+}
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+probes::FunctionGroup group_of(const Names &libraries) {
+    probes::FunctionGroup group;
+    group.libraries = libraries;
+    return group;
+}
+
+}  // namespace
+
+TEST_CASE("unmatched functions: of one library they are known at once") {
+    probes::UnmatchedFunctions unmatched;
+    const auto group = group_of({"libone.so*"});
+    CHECK(unmatched.note("g", group, "libone.so.1", {"missing"}) == Names{"missing"});
+}
+
+TEST_CASE("unmatched functions: a library that has two names is one library") {
+    probes::UnmatchedFunctions unmatched;
+    const auto group = group_of({"libone.so*", "libone-*.so*"});
+    CHECK(unmatched.note("g", group, "libone-1a2b3c4d.so.1", {"missing"}) == Names{"missing"});
+    const auto two = group_of({"libone.so*", "libone-*.so*", "liboneLt.so*"});
+    CHECK(unmatched.note("h", two, "libone-1a2b3c4d.so.1", {"missing"}).empty());
+    CHECK(unmatched.note("h", two, "liboneLt.so.1", {"missing"}) == Names{"missing"});
+}
+
+TEST_CASE("unmatched functions: what another library of the group has is not missing") {
+    probes::UnmatchedFunctions unmatched;
+    const auto group = group_of({"libone.so*", "/opt/*/libtwo.so*"});
+    CHECK(unmatched.note("g", group, "libone.so.1", {"of_two", "missing"}).empty());
+    CHECK(unmatched.note("g", group, "libone.so.1", {"of_two", "missing"}).empty());
+    CHECK(unmatched.note("g", group, "libtwo.so.1", {"of_one", "missing"}) == Names{"missing"});
+    // Once is enough.
+    CHECK(unmatched.note("g", group, "libtwo.so.2", {"of_one", "missing"}).empty());
+    // With another configuration it is another question.
+    unmatched.forget();
+    CHECK(unmatched.note("g", group, "libone.so.1", {"missing"}).empty());
+    CHECK(unmatched.note("g", group, "libtwo.so.1", {"missing"}) == Names{"missing"});
 }

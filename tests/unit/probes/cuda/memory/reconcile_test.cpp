@@ -1,11 +1,95 @@
 // Our live allocations and the kernel's table of them, after records were lost.
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <chrono>
 
+#include "exporter/probes/cuda/memory/reconcile.h"
+#include "tests/unit/probes/cuda/kernel_model.h"
 #include "tests/unit/probes/cuda/table.h"
+#include "tests/unit/sanitized.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
+
+// The live allocations against a model of the BPF programs.
+
+namespace {
+
+void run(unsigned seed, Losses losses) {
+    CAPTURE(seed);
+    Fixture fixture;
+    KernelModel kernel(fixture, seed, losses);
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < 200; i++) {
+            kernel.step();
+            if (i % 50 == 49) {
+                kernel.agree();
+            }
+        }
+        kernel.come_to_rest();
+        kernel.check();
+    }
+}
+
+}  // namespace
+
+TEST_CASE("the live allocations agree with the table again, whatever was lost") {
+    const auto seed = static_cast<unsigned>(GENERATE(range(0, random_rounds(40))));
+    run(seed, {.percent = seed % 3 == 0 ? 100U : 30U});
+}
+
+TEST_CASE("the live allocations agree with the table again, though frees went unseen, too") {
+    run(static_cast<unsigned>(GENERATE(range(0, random_rounds(20)))),
+        {.percent = 20, .replaces = true});
+}
+
+TEST_CASE("where nothing was lost, looking into the table changes no total") {
+    run(static_cast<unsigned>(GENERATE(range(0, random_rounds(30)))), {});
+}
+
+// When the table of live allocations is read.
+
+TEST_CASE("the table is read at the start, whatever was lost") {
+    ReconcileSchedule schedule;
+    CHECK(schedule.is_due(100s, 0, false));
+    schedule.read(100s, 1ms);
+    CHECK(schedule.is_due(101s, 0, false));  // it could not be read
+    schedule.read(101s, 1ms);
+    schedule.reconciled(0);
+    CHECK_FALSE(schedule.is_due(200s, 0, false));
+}
+
+TEST_CASE("the table is read when records were lost, or something is wanted from it") {
+    ReconcileSchedule schedule;
+    schedule.read(100s, 1ms);
+    schedule.reconciled(7);
+    CHECK_FALSE(schedule.is_due(101s, 7, false));
+    CHECK(schedule.is_due(101s, 8, false));
+    CHECK(schedule.is_due(101s, 7, true));
+}
+
+TEST_CASE("reading takes a twentieth of a CPU while records are being lost") {
+    ReconcileSchedule schedule;
+    CHECK(schedule.is_due(0s, 0, false));
+    schedule.read(100s, 50ms);
+    schedule.reconciled(0);
+    CHECK_FALSE(schedule.is_due(100s + 900ms, 1, false));
+    CHECK(schedule.is_due(101s, 2, false));
+}
+
+TEST_CASE("the table is read soon after the last loss") {
+    ReconcileSchedule schedule;
+    CHECK(schedule.is_due(0s, 0, false));
+    schedule.read(100s, 500ms);
+    schedule.reconciled(0);
+    CHECK_FALSE(schedule.is_due(100s + 900ms, 1, false));
+    CHECK_FALSE(schedule.is_due(101s, 1, false));
+    CHECK(schedule.is_due(101s + 100ms, 1, false));
+    schedule.read(101s + 100ms, 500ms);
+    schedule.reconciled(1);
+    CHECK_FALSE(schedule.is_due(200s, 1, false));
+}
 
 TEST_CASE("the table makes up for lost records") {
     Fixture fixture;
