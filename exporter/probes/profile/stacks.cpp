@@ -10,10 +10,6 @@ namespace {
 
 // What it takes in memory, about.
 constexpr std::size_t of_stack = 256;
-std::size_t bytes_of(const symbols::Frame &frame) {
-    constexpr std::size_t of_frame = 128;  // with its place
-    return of_frame + frame.function.size() + frame.module.size();
-}
 
 std::size_t bytes_of(const trace::StackNames::Named &stack) {
     std::size_t bytes = of_stack;

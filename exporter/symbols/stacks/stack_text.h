@@ -17,6 +17,11 @@ struct Frame {
     std::uint64_t offset = 0;  // of the address: in the function, else in the file
 };
 
+// What it takes in memory, about, with what the C library and a container add.
+[[nodiscard]] inline std::size_t bytes_of(const Frame &frame) {
+    return sizeof(frame) + frame.function.size() + frame.module.size() + 96;
+}
+
 inline constexpr std::size_t max_site_label_bytes = 128;
 
 // The function; if it is unknown, "module+0x1234", or "[unknown]".

@@ -12,10 +12,6 @@ namespace {
 // Of what the C library and the containers add to each.
 constexpr std::size_t bytes_around = 96;
 
-std::size_t bytes_of(const symbols::Frame &frame) {
-    return sizeof(frame) + frame.function.size() + frame.module.size() + bytes_around;
-}
-
 std::size_t bytes_of_stack(std::size_t frames) {
     return frames * sizeof(SharedFrame) + bytes_around;
 }
