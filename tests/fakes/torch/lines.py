@@ -64,7 +64,7 @@ class Job:
             self.weights.append(self.allocator.allocate(8 * MIB))  # weights
 
     def forward(self):
-        for _ in range(1200):
+        for _ in range(1000):
             self.activations.append(self.allocator.allocate(512 * KIB))  # activations
 
     def allocated(self):
@@ -74,7 +74,7 @@ class Job:
     def freed(self):
         for _ in range(4):
             self.allocator.free(self.weights.pop())
-        for _ in range(600):
+        for _ in range(500):
             self.allocator.free(self.activations.pop())
 
     def flooded(self):
