@@ -124,7 +124,7 @@ void check_sampled_totals(const Page &page, const SampledProgram &program,
     CHECK(page.sum("gpusnoop_probe_events_lost_total", probe) == 0);
 }
 
-// The errors hold in 95 of 100 cases (tests/unit/probes/torch/sampling_test.cpp); twice as much, in
+// The errors hold in more than 95 of 100 cases (tests/unit/probes/torch/sampling_test.cpp); twice as much, in
 // all but one in 10,000. Blocks of the line `exact` are so large that each is sampled.
 bool is_right(const Page &page, const SampledProgram &program, const SampledTruth &truth,
               const std::string &exact) {

@@ -8,12 +8,12 @@
 namespace gpusnoop::probes {
 
 // Samples of small blocks come as a Poisson process does, one in each `rate` bytes on average. Its
-// mean is not further above n than z^2/2 + z * sqrt(n + z^2/4) in 95 % of cases (the score
-// interval), and closer where it is below. This holds for few samples, where n + 1.96 * sqrt(n)
-// does not, and for none: blocks that were never sampled add up to less than 4 times the rate.
-// Larger blocks have less variance than n.
+// mean is not further above n than z^2/2 + z * sqrt(n + z^2/4) (the score interval), and closer
+// where it is below. This holds for few samples, where n + z * sqrt(n) does not, and for none.
+// Larger blocks have less variance than n. z would be 1.96 if the variance were known; it is
+// estimated from the same samples.
 std::uint64_t error_of_estimate(double variance, std::uint64_t rate) {
-    constexpr double z = 1.96;
+    constexpr double z = 2.2;
     const auto unit = static_cast<double>(rate);
     return static_cast<std::uint64_t>(
         std::ceil(z * z / 2 * unit + z * std::sqrt(variance + z * z / 4 * unit * unit)));

@@ -13,7 +13,7 @@ namespace gpusnoop::probes {
 struct SiteEstimate {
     std::string_view label;
     std::uint64_t bytes = 0;
-    std::uint64_t error = 0;  // with a probability of 95 % it is off by no more
+    std::uint64_t error = 0;  // with a probability of at least 95 %, it is off by no more
 };
 
 // With fewer samples an estimate says nothing.

@@ -233,7 +233,7 @@ TEST_CASE("lines with less than four samples are in the rest, which the allocato
     // Small blocks of that line may have been missed.
     CHECK(bench.value("memory_site_error_bytes", SamplingBench::line_of(1)) ==
           error_of_estimate(0, TORCH_FIRST_RATE));
-    CHECK(error_of_estimate(0, TORCH_FIRST_RATE) < 4 * TORCH_FIRST_RATE);
+    CHECK(error_of_estimate(0, TORCH_FIRST_RATE) < 5 * TORCH_FIRST_RATE);
     CHECK(bench.value("memory_allocated_bytes", "cuda:0") == 50 * sampling_mib);
     CHECK(bench.value("memory_reserved_bytes", "cuda:0") == 64 * sampling_mib);
     CHECK(bench.value("memory_peak_allocated_bytes", "cuda:0") == 60 * sampling_mib);
