@@ -26,6 +26,7 @@ void add_transfers(Map &map, const Key &key, const GraphContent::Transfers &more
 }  // namespace
 
 GraphContent::GraphContent(const GraphContent &other) : budget_(other.budget_) {
+    budget_->note_contents(1);
     if (!other.is_known_ || !budget_->has_room_for(other.size())) {
         is_known_ = false;
         hides_disabled_ = other.has_disabled();

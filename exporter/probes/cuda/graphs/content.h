@@ -32,8 +32,9 @@ struct GraphWork {
 // Entries that all contents of a process have together: a program cannot fill our memory.
 class EntryBudget {
 public:
-    // What each takes in `share`, with its place in the tables.
+    // What each takes in `share`, with its place in the tables, and a content without entries.
     static constexpr std::size_t bytes_of_entry = 128;
+    static constexpr std::size_t bytes_of_content = 512;
 
     explicit EntryBudget(std::size_t most) : most_(most) {}
     // Its entries take room of the user's, too. To be called before there are any.
@@ -51,11 +52,15 @@ public:
         used_ -= entries;
         share();
     }
+    void note_contents(std::ptrdiff_t more) {
+        contents_ += static_cast<std::size_t>(more);
+        share();
+    }
     [[nodiscard]] std::size_t used() const { return used_; }
 
 private:
     void share() {
-        const std::size_t shared = used_ * bytes_of_entry;
+        const std::size_t shared = used_ * bytes_of_entry + contents_ * bytes_of_content;
         if (shared < shared_) {
             share_.give_back(shared_ - shared);
             shared_ = shared;
@@ -66,6 +71,7 @@ private:
 
     std::size_t most_;
     std::size_t used_ = 0;
+    std::size_t contents_ = 0;
     std::size_t shared_ = 0;  // bytes
     UserShare share_;
 };
@@ -75,8 +81,11 @@ private:
 class GraphContent {
 public:
     // The budget must outlive it.
-    explicit GraphContent(EntryBudget &budget) : budget_(&budget) {}
-    ~GraphContent() { budget_->give_back(size()); }
+    explicit GraphContent(EntryBudget &budget) : budget_(&budget) { budget_->note_contents(1); }
+    ~GraphContent() {
+        budget_->give_back(size());
+        budget_->note_contents(-1);
+    }
     GraphContent(const GraphContent &other);
     GraphContent &operator=(const GraphContent &) = delete;
 

@@ -126,9 +126,9 @@ KnownGraphs::ContentPtr KnownGraphs::content_of(const Graphs &graphs, std::uint6
 
 // A handle that is given again is another graph.
 void KnownGraphs::put(Graphs &graphs, std::uint64_t handle, ContentPtr content,
-                      const cuda_change_record &record) {
+                      const cuda_change_record &record) const {
     graphs.erase(handle);
-    if (content && graphs.size() < max_graphs) {
+    if (content && graphs.size() < max_graphs && budget_.has_room_for(1)) {
         graphs.try_emplace(handle, Graph{std::move(content), record.head.ended_ns, false});
     }
 }
@@ -166,7 +166,7 @@ void KnownGraphs::capture(const cuda_change_record &record, GraphWork work) {
 }
 
 void KnownGraphs::begin_capture(const cuda_change_record &record) {
-    if (captures_.size() < max_graphs) {
+    if (captures_.size() < max_graphs && budget_.has_room_for(1)) {
         captures_.insert_or_assign(record.handle,
                                    Capture{std::make_shared<GraphContent>(budget_), record.node});
     }
@@ -274,7 +274,7 @@ void KnownGraphs::add_node(const cuda_change_record &record, GraphWork work) {
     auto found = graphs_.find(record.handle);
     if (found == graphs_.end()) {
         // Unless a capture makes it, it stays unknown.
-        if (captures_.empty() || graphs_.size() >= max_graphs) {
+        if (captures_.empty() || graphs_.size() >= max_graphs || !budget_.has_room_for(1)) {
             return;
         }
         found = graphs_

@@ -89,8 +89,8 @@ private:
     static GraphContent &edit(ContentPtr &content);
     // Null: it is unknown.
     static ContentPtr content_of(const Graphs &graphs, std::uint64_t handle);
-    static void put(Graphs &graphs, std::uint64_t handle, ContentPtr content,
-                    const cuda_change_record &record);
+    void put(Graphs &graphs, std::uint64_t handle, ContentPtr content,
+             const cuda_change_record &record) const;
 
     void begin_capture(const cuda_change_record &record);
     void end_capture(const cuda_change_record &record);

@@ -25,9 +25,9 @@ constexpr std::chrono::seconds max_naming_time_of_ended{30};
 // Per process; further shapes are counted as "other", like folded label sets.
 constexpr std::size_t max_launch_shapes = 65'536;
 
-// What each takes, with the empty places of its table.
+// What each takes, with the empty places of its table. A kernel can have 17 names.
 constexpr std::size_t bytes_of_shape = 256;
-constexpr std::size_t bytes_of_kernel = 512;
+constexpr std::size_t bytes_of_kernel = 3072;
 
 LaunchShape shape_of(const Process &process, std::uint64_t kernel, std::int32_t device,
                      const std::uint32_t (&grid)[3], const std::uint32_t (&block)[3]) {

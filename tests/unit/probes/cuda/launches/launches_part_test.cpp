@@ -236,7 +236,7 @@ TEST_CASE("the part of launches counts those by graphs apart, also while they wa
 
 TEST_CASE("kernels and shapes of one user's processes leave room for those of others") {
     // For the kernel and ten shapes of each of two users, and of one user no more.
-    LaunchesFixture fixture({.bytes = 2 * (512 + 10 * 256), .bytes_of_user = 512 + 10 * 256});
+    LaunchesFixture fixture({.bytes = 2 * (3072 + 10 * 256), .bytes_of_user = 3072 + 10 * 256});
     const auto launch_all = [&](std::uint32_t pid, std::uint32_t uid, const std::string &kernel) {
         Process &process = fixture.process(pid);
         process.uid = uid;
