@@ -47,7 +47,7 @@ def main():
                   f"With the default configuration, where no CUDA program runs and nobody scrapes, with its child processes: {options.seconds:g} s.",
                   ["configuration", "% of one core"], [["default", f"{percent:.2f}"]])
     results.bar("CPU time of the exporter at rest", f"<= {MOST} % of one core", f"{percent:.2f} %", percent <= MOST,
-                "the pipeline looks at the rings ten times a second")
+                "each second, the probes look for processes that have ended and read their tables")
     results.give(options.json)
 
 

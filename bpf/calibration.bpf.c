@@ -102,7 +102,7 @@ static __always_inline void calibration_leave(struct pt_regs *regs, __u64 functi
 	record->duration_ns = now_ns - call->started_ns;
 	for (int i = 0; i < CALIBRATION_ARGUMENTS; i++)
 		record->argument[i] = call->argument[i + 1];
-	bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+	DISCARD(record);
 }
 
 CALL_PROGRAMS(calibration_enter, calibration_leave)

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <mutex>
 #include <set>
@@ -22,6 +23,7 @@
 #include "exporter/status/rates.h"
 #include "exporter/system/foreign_reader.h"
 #include "exporter/system/machine.h"
+#include "exporter/system/notify.h"
 
 namespace gpusnoop {
 
@@ -252,9 +254,16 @@ void App::start_pipeline() {
     // Without a process that uses a traced library, and none to follow, there is little to drain.
     const auto &targets = config_.of<probes::TargetsConfig>();
     const bool follows_others = targets.all_processes || probes::names_any(targets);
+    probes::Pipeline::Rest rest{.is_now = [this, follows_others] {
+        return !follows_others && !discovery_->progress().is_in_use();
+    }};
+    if (const auto timeout = watchdog_timeout()) {
+        rest.longest =
+            std::min(rest.longest, std::chrono::floor<std::chrono::milliseconds>(*timeout / 3));
+    }
     pipeline_ = std::make_unique<probes::Pipeline>(
         std::move(all), probes::drain_interval(config_), [this] { after_round(); },
-        [this, follows_others] { return !follows_others && !discovery_->progress().is_in_use(); });
+        std::move(rest));
 }
 
 void App::look_for_libraries() {

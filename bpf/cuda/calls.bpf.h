@@ -31,7 +31,7 @@ struct {
 
 #define DISCARD_CALL(record)                                                                       \
 	({                                                                                         \
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);                                     \
+		DISCARD(record);                                                                   \
 		ACCOUNT(lost[LOST_fault], 1);                                                      \
 	})
 
@@ -46,7 +46,7 @@ static __always_inline void report_unreturned(struct task_struct *task, const st
 		return; /* the call is counted as stale all the same */
 	if (!fill_unreturned(&record->unreturned, task, &thread->open.call[0],
 			     unreturned_after_ns)) {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		DISCARD(record);
 		return;
 	}
 	fill_head(&record->head, thread->since_ns, task->tgid, CUDA_RECORD_UNRETURNED);

@@ -40,7 +40,7 @@ static __always_inline void finish_get_kernel(struct thread *thread, const struc
 	record->stands_for = argument(call, CUDA_SOURCE);
 	if (bpf_probe_read_user(&record->handle, sizeof(record->handle),
 				(const void *)argument(call, CUDA_ADDRESS))) {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		DISCARD(record);
 		ACCOUNT(lost[LOST_fault], 1);
 		return;
 	}
@@ -62,7 +62,7 @@ static __always_inline void finish_get_function(struct thread *thread, const str
 				(const void *)argument(call, CUDA_ADDRESS)) ||
 	    bpf_probe_read_user_str(record->name, sizeof(record->name),
 				    (const void *)argument(call, CUDA_SOURCE)) < 0) {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		DISCARD(record);
 		ACCOUNT(lost[LOST_fault], 1);
 		return;
 	}

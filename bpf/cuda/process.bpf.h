@@ -168,7 +168,7 @@ static __always_inline void enter_process(struct thread *thread)
 		if (follow)
 			follow_gpu_process(&thread->tgid, &thread->since_ns);
 	} else if (record) {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		DISCARD(record);
 	}
 }
 

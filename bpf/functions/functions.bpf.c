@@ -196,7 +196,7 @@ static __always_inline void report_unreturned(struct task_struct *task, const st
 		}
 		if (!fill_unreturned(&record->unreturned, task, &thread->open.call[i],
 				     unreturned_after_ns)) {
-			bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+			DISCARD(record);
 			continue;
 		}
 		fill_head(&record->head, thread->since_ns, task->tgid, FUNC_RECORD_UNRETURNED);

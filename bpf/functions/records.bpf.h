@@ -27,7 +27,7 @@ static __always_inline void enter_process(struct thread *thread)
 			SUBMIT(record);
 		}
 	} else if (record) {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		DISCARD(record);
 	}
 }
 

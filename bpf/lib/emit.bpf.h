@@ -32,7 +32,13 @@ static __always_inline struct probe_account *probe_account(void)
 	})
 
 /* Records are submitted without waking the exporter, which drains the rings by itself every few
- * milliseconds: a wakeup costs the traced program more than the record does. */
-#define SUBMIT(record) bpf_ringbuf_submit((record), BPF_RB_NO_WAKEUP)
+ * milliseconds: a wakeup costs the traced program more than the record does. While the exporter
+ * rests, it sets this to 0: then the kernel wakes it for a record that finds its ring drained, also
+ * for one that is discarded, as others may be behind it (exporter/ebpf/maps/wakeups.h). Flags and
+ * not a condition, which would double the paths that the verifier follows. */
+__u64 submit_flags SEC(".data.wakeups") = BPF_RB_NO_WAKEUP;
+
+#define SUBMIT(record)	bpf_ringbuf_submit((record), submit_flags)
+#define DISCARD(record) bpf_ringbuf_discard((record), submit_flags)
 
 #endif

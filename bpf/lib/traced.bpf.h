@@ -60,7 +60,7 @@ static __always_inline bool enter_traced(struct traced_thread *thread, struct ta
 		return true;
 	}
 	if (record)
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		DISCARD(record);
 	return thread->since_ns != 0;
 }
 

@@ -158,7 +158,7 @@ static __always_inline void send_block(struct thread *thread, struct torch_sampl
 	if (!bpf_map_delete_elem(&torch_blocks, &thread->block))
 		__sync_fetch_and_add(&sampling->blocks, -1);
 	if (bpf_map_update_elem(&torch_blocks, &thread->block, &thread->block_ns, BPF_ANY)) {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		DISCARD(record);
 		miss_block(sampling);
 		return;
 	}

@@ -29,16 +29,15 @@ constexpr std::size_t silent_in_round = 256;
 // maps its libraries within a few such times, so some rounds may follow each other at once.
 constexpr milliseconds between_rounds{2};
 constexpr int rounds_at_once = 8;
-// While a file is opened or work is left, and else.
+// While a file is opened or work is left, while a process uses a wanted file, and else.
 constexpr milliseconds next_round{10};
 constexpr milliseconds next_idle_round{200};
+constexpr milliseconds next_round_at_rest{1000};
 
 }  // namespace
 
-Discovery::Discovery(Settings settings, std::vector<Attacher *> attachers, Sleeper sleeper)
-    : settings_(std::move(settings)),
-      attachers_(std::move(attachers)),
-      sleeper_(std::move(sleeper)) {}
+Discovery::Discovery(Settings settings, std::vector<Attacher *> attachers)
+    : settings_(std::move(settings)), attachers_(std::move(attachers)) {}
 
 Discovery::~Discovery() {
     thread_.request_stop();
@@ -47,12 +46,7 @@ Discovery::~Discovery() {
 
 Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
                                                    std::vector<Attacher *> attachers) {
-    auto sleeper = Sleeper::open();
-    if (!sleeper) {
-        return tl::unexpected(sleeper.error());
-    }
-    std::unique_ptr<Discovery> discovery(
-        new Discovery(std::move(settings), std::move(attachers), *std::move(sleeper)));
+    std::unique_ptr<Discovery> discovery(new Discovery(std::move(settings), std::move(attachers)));
     auto mappings = ebpf::MappingList::open();
     if (!mappings) {
         return tl::unexpected(mappings.error());
@@ -78,6 +72,7 @@ Result<std::unique_ptr<Discovery>> Discovery::open(Settings settings,
     auto events = ebpf::MmapEvents::open();
     if (events) {
         discovery->kernel_.events = std::move(*events);
+        discovery->sleeper_.watch(discovery->kernel_.events->readiness());
     } else {
         log::warn(
             "new processes are found only by the rescan",
@@ -150,11 +145,11 @@ void Discovery::run(const std::stop_token &stop) {
 void Discovery::sleep(Clock::time_point rounds_until, Clock::time_point rescan_at) {
     const bool has_work = !offers_.busy().empty() || !news_.processes.empty() ||
                           news_.missed_some || unnamed_.opening || unnamed_.files.has_work();
-    const auto until = Clock::now() + (offers_.awaits_turn() ? Clock::duration::zero()
-                                       : has_work            ? next_round
-                                                             : next_idle_round);
-    sleeper_.sleep(rounds_until - rounds_at_once * between_rounds, std::min(until, rescan_at),
-                   kernel_.events ? kernel_.events->readiness() : -1);
+    const auto until = Clock::now() + (offers_.awaits_turn()   ? Clock::duration::zero()
+                                       : has_work              ? next_round
+                                       : progress_.is_in_use() ? next_idle_round
+                                                               : next_round_at_rest);
+    sleeper_.sleep(rounds_until - rounds_at_once * between_rounds, std::min(until, rescan_at));
 }
 
 void Discovery::hear_of_mappings() {

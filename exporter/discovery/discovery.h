@@ -1,8 +1,8 @@
 // Finds the libraries that probes attach to, in every process, from the process's start.
 //
 // The kernel reports each executable mapping (ebpf/mappings/mmap_events.h). That wakes the
-// discovery thread, at most 500 times a second on average (sleeper.h). If an attacher wants a file
-// by its name, a child process reads the mappings of that process from a BPF iterator
+// discovery thread, at most 500 times a second on average (system/sleeper.h). If an attacher wants
+// a file by its name, a child process reads the mappings of that process from a BPF iterator
 // (processes/mapping_reader.h, ebpf/mappings/mapping_list.h, bpf/processes/mappings.bpf.c). A
 // rescan of all processes finds mappings that the events missed.
 //
@@ -44,7 +44,6 @@
 #include "exporter/discovery/named_files.h"
 #include "exporter/discovery/progress.h"
 #include "exporter/discovery/released.h"
-#include "exporter/discovery/sleeper.h"
 #include "exporter/discovery/turns.h"
 #include "exporter/discovery/unnamed_files.h"
 #include "exporter/ebpf/attach/grace_period.h"
@@ -52,6 +51,7 @@
 #include "exporter/ebpf/mappings/mmap_events.h"
 #include "exporter/processes/file_opener.h"
 #include "exporter/processes/mapping_reader.h"
+#include "exporter/system/sleeper.h"
 
 namespace gpusnoop::discovery {
 
@@ -139,7 +139,7 @@ private:
         std::promise<void> done;
     };
 
-    Discovery(Settings settings, std::vector<Attacher *> attachers, Sleeper sleeper);
+    Discovery(Settings settings, std::vector<Attacher *> attachers);
 
     // discovery.cpp: the rounds, and the processes that are looked at in them.
     void run(const std::stop_token &stop);

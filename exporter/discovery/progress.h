@@ -32,7 +32,7 @@ public:
     [[nodiscard]] Clock::duration since_last_round() const {
         return Clock::now().time_since_epoch() - Clock::duration(last_round_.load());
     }
-    // A round ends every few milliseconds, or after a scan of all processes.
+    // A round ends every second at least, or after a scan of all processes.
     [[nodiscard]] bool is_stuck() const { return since_last_round() >= std::chrono::seconds(10); }
     // Why discovery cannot work; empty if it may.
     [[nodiscard]] const std::string &problem() const { return problem_; }

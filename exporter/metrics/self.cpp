@@ -275,7 +275,7 @@ MetricFamily log_family(std::uint64_t lines_lost) {
 
 std::vector<MetricFamily> discovery_families(const DiscoveryState &state) {
     Builder age("discovery_last_round_age_seconds",
-                "Time since discovery completed its last round, normally a few milliseconds. "
+                "Time since discovery completed its last round, a second at most normally. "
                 "Above 10 s, new libraries are not found.",
                 MetricType::Gauge);
     Builder slow("discovery_slow_files",

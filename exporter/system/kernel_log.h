@@ -35,6 +35,9 @@ public:
     // Hands over the lines that have come since, at most `most`, without waiting.
     void read(std::size_t most, const std::function<void(const KernelLogLine &)> &on_line);
 
+    // Readable when there are lines that were not read.
+    [[nodiscard]] int fd() const { return fd_.get(); }
+
     // Lines that the kernel overwrote before they were read.
     [[nodiscard]] std::uint64_t lines_lost() const { return lines_lost_; }
 

@@ -4,16 +4,32 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "exporter/base/fd.h"
+#include "exporter/config/config.h"
+#include "exporter/ebpf/features.h"
+#include "exporter/ebpf/maps/wakeups.h"
+#include "exporter/probes/frame/pipeline.h"
+#include "exporter/probes/frame/probe.h"
+#include "exporter/probes/xid/probe.h"
+#include "exporter/series/family.h"
 #include "tests/harness/exporter.h"
 #include "tests/harness/guest.h"
 
 using namespace harness;
+using namespace std::chrono_literals;
 using nlohmann::json;
 
 namespace {
@@ -66,7 +82,62 @@ std::vector<std::string> sources() {
     return {"printk", "kmsg"};
 }
 
+// Counts the drains of the probe that it passes everything to.
+class Drained final : public gpusnoop::probes::Probe {
+public:
+    explicit Drained(std::unique_ptr<Probe> probe) : probe_(std::move(probe)) {}
+    std::atomic<int> drains = 0;
+
+    gpusnoop::Result<> start() override { return probe_->start(); }
+    void drain() override {
+        probe_->drain();
+        drains++;
+    }
+    [[nodiscard]] gpusnoop::ebpf::Wakeups wakeups() const override { return probe_->wakeups(); }
+    std::vector<gpusnoop::series::FamilySnapshot> report() override { return probe_->report(); }
+    [[nodiscard]] std::map<std::string, std::uint64_t> folded() const override { return {}; }
+    [[nodiscard]] gpusnoop::probes::Health health() const override { return probe_->health(); }
+
+private:
+    const std::unique_ptr<Probe> probe_;
+};
+
 }  // namespace
+
+TEST_CASE("an Xid wakes a pipeline that rests", "[kernel][core]") {
+    using gpusnoop::probes::XidConfig;
+    require_bpf();
+    for (const auto source : {XidConfig::Source::printk, XidConfig::Source::kmsg}) {
+        CAPTURE(source);
+        gpusnoop::config::Config config;
+        config.set(XidConfig{.source = source, .count_written_lines = true});
+        Drained probe(gpusnoop::probes::xid_kind.make(config, {}, {}));
+        REQUIRE(probe.start());
+        // It does not drain by itself.
+        gpusnoop::probes::Pipeline pipeline({&probe}, 1ms, {},
+                                            {.is_now = [] { return true; }, .longest = 1h});
+        for (int lines = 1; lines <= 3; lines++) {
+            const int drains = probe.drains;
+            write_line(xid(48, "pid='<unknown>', name=<unknown>"));
+            const auto until = std::chrono::steady_clock::now() + 30s;
+            while (probe.drains == drains && std::chrono::steady_clock::now() < until) {
+                std::this_thread::sleep_for(1ms);
+            }
+            // Each line of the log makes /dev/kmsg readable.
+            CHECK(probe.drains >= lines);
+            CHECK((source == XidConfig::Source::kmsg || probe.drains == lines));
+        }
+        const auto snapshot = pipeline.snapshot();
+        REQUIRE(snapshot);
+        std::uint64_t counted = 0;
+        for (const auto &family : snapshot->families) {
+            if (family.description->name == xids) {
+                counted = std::accumulate(family.values.begin(), family.values.end(), counted);
+            }
+        }
+        CHECK(counted == 3);
+    }
+}
 
 TEST_CASE("Xids in the kernel's log are counted to the one", "[kernel][core]") {
     require_bpf();

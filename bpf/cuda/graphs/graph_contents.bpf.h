@@ -120,7 +120,7 @@ static __always_inline void send_change(struct thread *thread, struct cuda_chang
 					long error)
 {
 	if (error) {
-		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		DISCARD(record);
 		ACCOUNT(lost[LOST_fault], 1);
 		count_lost_change(thread);
 		return;

@@ -44,9 +44,10 @@ Ring::Mapping::~Mapping() {
 Ring::Mapping::Mapping(Mapping &&other) noexcept
     : address_(std::exchange(other.address_, nullptr)), size_(other.size_) {}
 
-Ring::Ring(Mapping consumer, Mapping producer, std::size_t size, std::size_t page,
+Ring::Ring(int fd, Mapping consumer, Mapping producer, std::size_t size, std::size_t page,
            OnRecord on_record)
-    : consumer_(std::move(consumer)),
+    : fd_(fd),
+      consumer_(std::move(consumer)),
       producer_(std::move(producer)),
       records_(producer_.address() + page),
       size_(size),
@@ -72,7 +73,7 @@ Result<std::unique_ptr<Ring>> Ring::open(int map_fd, OnRecord on_record) {
     if (producer.address() == nullptr) {
         return fail_errno("map a ring buffer");
     }
-    return std::unique_ptr<Ring>(new Ring(std::move(consumer), std::move(producer),
+    return std::unique_ptr<Ring>(new Ring(map_fd, std::move(consumer), std::move(producer),
                                           info.max_entries, page, std::move(on_record)));
 }
 

@@ -36,6 +36,9 @@ public:
     [[nodiscard]] std::uint64_t produced() const;
     [[nodiscard]] std::uint64_t consumed() const;
 
+    // The map.
+    [[nodiscard]] int fd() const { return fd_; }
+
 private:
     // Memory of the map, unmapped on destruction.
     class Mapping {
@@ -52,11 +55,12 @@ private:
         std::size_t size_ = 0;
     };
 
-    Ring(Mapping consumer, Mapping producer, std::size_t size, std::size_t page,
+    Ring(int fd, Mapping consumer, Mapping producer, std::size_t size, std::size_t page,
          OnRecord on_record);
     void drain(std::uint64_t position);
     [[nodiscard]] std::span<const std::byte> record(std::uint64_t at, std::size_t size);
 
+    int fd_;
     // Memory of the map: the consumer position, which this class writes, and the producer position,
     // which the kernel writes, with the records behind it. (Mapped once. libbpf maps the records
     // twice, so that each is in one piece; but each mapping counts as resident memory.)

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "exporter/base/result.h"
 #include "exporter/ebpf/maps/ring.h"
@@ -43,6 +44,9 @@ public:
     void drain_to(const Mark &mark);
     // The starts and ends of processes.
     void drain_lifecycle() { lifecycle_->drain_to(lifecycle_->produced()); }
+    [[nodiscard]] std::vector<int> fds() const {
+        return {lifecycle_->fd(), allocations_->fd(), calls_->fd()};
+    }
 
 private:
     using RingPtr = std::unique_ptr<ebpf::Ring>;
@@ -62,6 +66,7 @@ public:
                                                        std::chrono::nanoseconds rescan_interval);
 
     void drain();
+    [[nodiscard]] std::vector<int> ring_fds() const { return rings_.fds(); }
     // Launches that the kernel's table has counted.
     void read_launches();
 

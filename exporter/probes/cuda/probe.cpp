@@ -109,6 +109,11 @@ public:
                                             }})
                    : tl::unexpected(open_calls_.error());
     }
+    void set_resting(bool is_resting) override {
+        if (governor_) {
+            governor_->set_resting(is_resting);
+        }
+    }
     std::vector<UnreturnedCall> take_unreturned() override { return aggregator_.take_unreturned(); }
 
 private:

@@ -13,8 +13,8 @@ namespace gpusnoop::probes {
 
 namespace {
 
-// While the node is at rest, nearly all that the exporter does is to look into empty rings.
-constexpr std::chrono::milliseconds interval_at_rest{100};
+// So often does the kernel wake a pipeline that rests, however many records there are.
+constexpr std::chrono::milliseconds between_wakeups{100};
 
 template <typename Answer>
 void answer(std::vector<std::promise<Answer>> &waiting, const Answer &with) {
@@ -37,19 +37,18 @@ void bring_together(std::vector<series::FamilySnapshot> &families) {
 }  // namespace
 
 Pipeline::Pipeline(std::vector<Probe *> probes, std::chrono::milliseconds drain_interval,
-                   std::function<void()> after_round, std::function<bool()> is_at_rest)
+                   std::function<void()> after_round, Rest rest)
     : probes_(std::move(probes)),
       drain_interval_(drain_interval),
       after_round_(std::move(after_round)),
-      is_at_rest_(std::move(is_at_rest)),
-      thread_([this](const std::stop_token &stop) { run(stop); }) {}
-
-void Pipeline::hurry() {
-    {
-        const std::lock_guard lock(mutex_);
-        is_in_hurry_ = true;
+      rest_(std::move(rest)) {
+    for (const Probe *probe : probes_) {
+        wakeups_.push_back(probe->wakeups());
+        for (const int descriptor : wakeups_.back().descriptors) {
+            sleeper_.watch(descriptor);
+        }
     }
-    wake_.notify_one();
+    thread_ = std::jthread([this](const std::stop_token &stop) { run(stop); });
 }
 
 Result<Snapshot> Pipeline::snapshot(std::chrono::milliseconds patience) {
@@ -76,7 +75,7 @@ Result<Answer> Pipeline::ask(Waiting<Answer> &waiting, std::chrono::milliseconds
             api_page_names_.emplace(name);
         }
     }
-    wake_.notify_one();
+    sleeper_.wake();
     if (answer.wait_for(patience) != std::future_status::ready) {
         return fail("the aggregation did not answer in time");
     }
@@ -134,22 +133,41 @@ void Pipeline::give_back_memory() {
     }
 }
 
+void Pipeline::set_resting(bool is_resting) {
+    if (std::exchange(is_resting_, is_resting) == is_resting) {
+        return;
+    }
+    for (const ebpf::Wakeups &wakeups : wakeups_) {
+        wakeups.want(is_resting);
+    }
+    for (Probe *probe : probes_) {
+        probe->set_resting(is_resting);
+    }
+}
+
+// A program can read how it is to submit a record just before a rest begins. The record is there
+// when the descriptors are looked at, which the kernel does not do before `between_wakeups`.
+void Pipeline::sleep() {
+    const auto now = Sleeper::Clock::now();
+    if (is_resting_) {
+        sleeper_.sleep(now + between_wakeups, now + std::max(rest_.longest, drain_interval_));
+    } else {
+        sleeper_.sleep(now + drain_interval_, now + drain_interval_);
+    }
+}
+
 void Pipeline::run(const std::stop_token &stop) {
     (void)prefer_this_thread(counting_niceness);  // `doctor` says whether that is allowed
+    const std::stop_callback wake(stop, [this] { sleeper_.wake(); });
     while (!stop.stop_requested()) {
         Waiting<Snapshot> for_snapshot;
         Waiting<std::vector<ApiPage>> for_api_pages;
         Waiting<Overview> for_overview;
         Names names;
-        const auto interval =
-            is_at_rest_() ? std::max(interval_at_rest, drain_interval_) : drain_interval_;
+        set_resting(rest_.is_now());
+        sleep();
         {
-            std::unique_lock lock(mutex_);
-            wake_.wait_for(lock, stop, interval, [&] {
-                return is_in_hurry_ || !waiting_for_snapshot_.empty() ||
-                       !waiting_for_api_pages_.empty() || !waiting_for_overview_.empty();
-            });
-            is_in_hurry_ = false;
+            const std::lock_guard lock(mutex_);
             for_snapshot.swap(waiting_for_snapshot_);
             for_api_pages.swap(waiting_for_api_pages_);
             for_overview.swap(waiting_for_overview_);

@@ -18,6 +18,7 @@
 #include "exporter/config/config.h"
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/calibration.h"
+#include "exporter/ebpf/maps/wakeups.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/api/api_page.h"
 #include "exporter/probes/frame/processes/process_identity.h"
@@ -128,8 +129,8 @@ enum class StartTurn : std::uint8_t {
     last,      // when all others have started, as its start() reads them
 };
 
-// drain(), report(), folded(), api_pages(), add_to() and samples() are called from the aggregating
-// thread, health() from any.
+// drain(), set_resting(), report(), folded(), api_pages(), add_to() and samples() are called from
+// the aggregating thread, health() from any.
 class Probe {
 public:
     virtual ~Probe() = default;
@@ -153,6 +154,13 @@ public:
 
     // Reads all records in its rings.
     virtual void drain() = 0;
+
+    // What says that it has something to drain, while the pipeline rests. After start().
+    [[nodiscard]] virtual ebpf::Wakeups wakeups() const { return {}; }
+
+    // The pipeline begins to rest, or goes on: no process uses a traced library, so threads of the
+    // probe that look for something by themselves do so once a second at most.
+    virtual void set_resting(bool /*is_resting*/) {}
 
     // Its families as of the last drain().
     virtual std::vector<series::FamilySnapshot> report() = 0;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <vector>
 
 #include "exporter/base/result.h"
 #include "exporter/ebpf/maps/ring.h"
@@ -30,6 +31,9 @@ public:
                                                            const Settings &settings);
 
     void drain();
+    [[nodiscard]] std::vector<int> ring_fds() const {
+        return {lifecycle_->fd(), calls_->fd(), slow_calls_->fd()};
+    }
 
 private:
     using RingPtr = std::unique_ptr<ebpf::Ring>;

@@ -179,7 +179,6 @@ void HostPressureProbe::read(nanoseconds now) {
             aggregator_.on_cgroup(place, identity.container, identity.slurm_job_id, state, now);
         }
     }
-    aggregator_.on_idle(read_idle_states());
 }
 
 std::vector<series::FamilySnapshot> HostPressureProbe::report() {
@@ -187,6 +186,7 @@ std::vector<series::FamilySnapshot> HostPressureProbe::report() {
         return {};
     }
     read(now_on(CLOCK_MONOTONIC));
+    aggregator_.on_idle(read_idle_states());  // two files for each state of each CPU
     auto snapshots = aggregator_.families().snapshots();
     series::FamilySet set(budget_, false);
     const HostPressureGauges gauges = make_host_pressure_gauges(set);

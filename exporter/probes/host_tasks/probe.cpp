@@ -43,7 +43,7 @@ private:
 
     void tick(nanoseconds now) override {
         followed().end_gone(aggregator().processes(), now);
-        if (now - read_ >= read_interval_ || aggregator().has_ended()) {
+        if ((now - read_ >= read_interval_ && followed().has_any()) || aggregator().has_ended()) {
             read_ = now;
             read_all();
         }

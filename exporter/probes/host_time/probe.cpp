@@ -265,7 +265,7 @@ void HostTimeProbe::add_to(Overview &overview) const {
 // What the last threads of a process did is read before the process is forgotten, and the threads
 // of a new one are found soon.
 void HostTimeProbe::tick(nanoseconds now) {
-    if (must_read_ || now - read_at_ >= read_interval_) {
+    if (must_read_ || (now - read_at_ >= read_interval_ && followed().has_any())) {
         read();
     }
     long_gaps_.forget_old(now_on(CLOCK_REALTIME));

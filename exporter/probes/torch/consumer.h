@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "exporter/base/result.h"
 #include "exporter/ebpf/maps/ring.h"
@@ -24,6 +25,7 @@ public:
                                                         std::chrono::nanoseconds rescan_interval);
 
     void drain();
+    [[nodiscard]] std::vector<int> ring_fds() const { return {ring_->fd()}; }
     [[nodiscard]] std::uint64_t undecodable() const { return undecodable_; }
 
     // For the aggregator's callbacks.

@@ -114,8 +114,11 @@ int TorchPrograms::processes_map() const {
 int TorchPrograms::account_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.torch_account);
 }
+const bpf_object *TorchPrograms::object() const {
+    return loaded_->skeleton->obj;
+}
 ebpf::Runs TorchPrograms::runs() const {
-    return ebpf::runs_of(loaded_->skeleton->obj);
+    return ebpf::runs_of(object());
 }
 
 void TorchPrograms::set_costs(const ebpf::ProbeCosts &costs) {

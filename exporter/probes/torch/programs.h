@@ -50,6 +50,7 @@ public:
     // With sampling.
     [[nodiscard]] TorchKernelTables tables() const;
     [[nodiscard]] PythonTables::Maps python_tables() const;
+    [[nodiscard]] const bpf_object *object() const;
     [[nodiscard]] ebpf::Runs runs() const;
 
 private:

@@ -16,6 +16,7 @@
 #include "exporter/base/result.h"
 #include "exporter/config/reader.h"
 #include "exporter/discovery/gpus/gpus.h"
+#include "exporter/ebpf/maps/wakeups.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/xid/aggregator.h"
 #include "exporter/system/kernel_log.h"
@@ -46,6 +47,13 @@ public:
             return {};
         }
         return {xids_page(aggregator().history().list())};
+    }
+    [[nodiscard]] ebpf::Wakeups wakeups() const override {
+        ebpf::Wakeups wakeups = BpfProbe::wakeups();
+        if (is_up_ && log_) {
+            wakeups.descriptors.push_back(log_->fd());
+        }
+        return wakeups;
     }
     void add_to(Overview &overview) const override {
         if (is_up_) {

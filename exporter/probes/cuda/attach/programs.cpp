@@ -382,8 +382,12 @@ CudaPins *CudaPrograms::pins() const {
     return loaded_->pins ? &*loaded_->pins : nullptr;
 }
 
+const bpf_object *CudaPrograms::object() const {
+    return loaded_->skeleton->obj;
+}
+
 ebpf::Runs CudaPrograms::runs() const {
-    return ebpf::runs_of(loaded_->skeleton->obj);
+    return ebpf::runs_of(object());
 }
 
 }  // namespace gpusnoop::probes

@@ -112,6 +112,7 @@ public:
     [[nodiscard]] int runtimes_map() const;
     // `config`: what it was loaded with.
     Result<> share_maps(const CudaConfig &config, CudaShared &shared) const;
+    [[nodiscard]] const bpf_object *object() const;
     [[nodiscard]] ebpf::Runs runs() const;
     // Null without pins.
     [[nodiscard]] CudaPins *pins() const;

@@ -3,7 +3,6 @@
 #include <bpf/bpf.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <iterator>
 #include <limits>
 #include <string>
@@ -21,6 +20,7 @@ using std::chrono::nanoseconds;
 namespace {
 
 constexpr std::chrono::milliseconds interval{100};
+constexpr std::chrono::milliseconds interval_at_rest{1000};
 // Of an ended process, for the aggregator, which hears of its end by a record.
 constexpr std::chrono::minutes state_kept_for{1};
 constexpr std::size_t max_processes = 65'536;
@@ -73,13 +73,25 @@ LaunchGovernor::LaunchGovernor(std::uint32_t percent, Maps maps, CostTablesPtr o
 }
 
 void LaunchGovernor::run(const std::stop_token &stop) {
-    std::mutex mutex;
-    std::unique_lock lock(mutex);
-    std::condition_variable_any stopped;
-    while (!stopped.wait_for(lock, stop, interval, [] { return false; }) &&
-           !stop.stop_requested()) {
+    for (sleep(stop); !stop.stop_requested(); sleep(stop)) {
         look(now_on(CLOCK_MONOTONIC));
     }
+}
+
+// A rest that ends ends the sleep: a process may make calls soon.
+void LaunchGovernor::sleep(const std::stop_token &stop) {
+    std::unique_lock lock(rest_.mutex);
+    const bool is_resting = rest_.is_now;
+    rest_.changed.wait_for(lock, stop, is_resting ? interval_at_rest : interval,
+                           [&] { return is_resting && !rest_.is_now; });
+}
+
+void LaunchGovernor::set_resting(bool is_resting) {
+    {
+        const std::lock_guard lock(rest_.mutex);
+        rest_.is_now = is_resting;
+    }
+    rest_.changed.notify_one();
 }
 
 void LaunchGovernor::look(nanoseconds now) {

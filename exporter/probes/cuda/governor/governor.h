@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -46,7 +47,15 @@ public:
     // For any thread. How many kernels of the process have no name.
     void note_unknown_kernels(const ProcessKey &process, std::size_t kernels);
 
+    // For any thread. While it rests, it looks at the processes once a second.
+    void set_resting(bool is_resting);
+
 private:
+    struct Rest {
+        std::mutex mutex;
+        std::condition_variable_any changed;
+        bool is_now = false;
+    };
     struct Costs {
         UnseenLaunches::Counts counts;  // with the probe's own cost
         std::uint64_t even_launches;    // these, as in struct cuda_live_process
@@ -84,6 +93,7 @@ private:
     using Counts = std::map<std::uint32_t, UnseenLaunches::Counts>;
 
     void run(const std::stop_token &stop);
+    void sleep(const std::stop_token &stop);
     void look(std::chrono::nanoseconds now);
     State &state_of(const ProcessKey &process, std::chrono::nanoseconds now, const Costs &costs,
                     std::chrono::nanoseconds others);
@@ -111,6 +121,7 @@ private:
     LaunchProbes::Wanted applied_;
     std::chrono::nanoseconds exchange_took_{};
     std::chrono::nanoseconds next_try_{};
+    Rest rest_;
     // Of the states. Only the thread changes them, without note_unknown_kernels().
     mutable std::mutex mutex_;
     States states_;

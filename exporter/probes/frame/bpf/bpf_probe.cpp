@@ -83,6 +83,14 @@ void BpfProbeBase::drain() {
     }
 }
 
+ebpf::Wakeups BpfProbeBase::wakeups() const {
+    std::vector<int> rings;
+    for (const auto &ring : rings_) {
+        rings.push_back(ring->fd());
+    }
+    return is_loaded_ ? ebpf::wakeups_of(object(), std::move(rings)) : ebpf::Wakeups();
+}
+
 std::vector<series::FamilySnapshot> BpfProbeBase::report() {
     if (is_loaded_) {
         refresh();
@@ -104,7 +112,8 @@ Health BpfProbeBase::health() const {
     Health health = state_.health();
     health.undecodable = undecodable_;
     if (is_loaded_) {
-        if (const auto account = ebpf::read_account(account_map())) {
+        if (const auto account =
+                ebpf::read_account(bpf_map__fd(ebpf::find_map(object(), "account")))) {
             health.account = *account;
         }
         add_others(health.account);

@@ -20,6 +20,7 @@
 #include "exporter/base/result.h"
 #include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/maps/ring.h"
+#include "exporter/ebpf/maps/wakeups.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/bpf/attach_state.h"
 #include "exporter/probes/frame/probe.h"
@@ -55,6 +56,7 @@ class BpfProbeBase : public Probe {
 public:
     Result<> start() final;
     void drain() final;
+    [[nodiscard]] ebpf::Wakeups wakeups() const override;
     std::vector<series::FamilySnapshot> report() final;
     [[nodiscard]] std::map<std::string, std::uint64_t> folded() const final;
     [[nodiscard]] Health health() const final;
@@ -94,7 +96,7 @@ private:
 
     [[nodiscard]] virtual const series::FamilySet &families() const = 0;
     virtual ProcessTableBase &processes() = 0;
-    [[nodiscard]] virtual int account_map() const = 0;
+    [[nodiscard]] virtual const bpf_object *object() const = 0;
     [[nodiscard]] virtual ebpf::Runs runs() const = 0;
 
     Result<> open_and_attach();
@@ -160,9 +162,7 @@ private:
     void close_object() final { skeleton_.reset(); }
     [[nodiscard]] const series::FamilySet &families() const final { return aggregator_.families(); }
     ProcessTableBase &processes() final { return aggregator_.processes(); }
-    [[nodiscard]] int account_map() const final {
-        return bpf_map__fd(ebpf::find_map(skeleton_->obj, "account"));
-    }
+    [[nodiscard]] const bpf_object *object() const final { return skeleton_->obj; }
     [[nodiscard]] ebpf::Runs runs() const final {
         return ebpf::runs_of(skeleton_->obj, spare_programs(*skeleton_));
     }

@@ -17,6 +17,7 @@
 #include "exporter/discovery/library.h"
 #include "exporter/ebpf/attach/uprobe.h"
 #include "exporter/ebpf/calibration.h"
+#include "exporter/ebpf/maps/wakeups.h"
 #include "exporter/probes/frame/libraries/attached_libraries.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/processes/process_identity.h"
@@ -24,8 +25,8 @@
 
 namespace gpusnoop::probes {
 
-// `Programs` has set_costs(), account_map() and runs(), `Consumer` has drain(), and `Attacher` is a
-// discovery::Attacher.
+// `Programs` has set_costs(), object(), account_map() and runs(), `Consumer` has drain() and
+// ring_fds(), and `Attacher` is a discovery::Attacher.
 template <typename Programs, typename Consumer, typename Attacher>
 class LibraryProbe : public Probe {
 public:
@@ -49,6 +50,10 @@ public:
             undecodable_ = uncounted.undecodable;
             forgotten_ = uncounted.forgotten;
         }
+    }
+    [[nodiscard]] ebpf::Wakeups wakeups() const final {
+        return consumer_ ? ebpf::wakeups_of(programs_->object(), consumer_->ring_fds())
+                         : ebpf::Wakeups();
     }
     [[nodiscard]] Health health() const final {
         Health health = attached_.health();

@@ -199,6 +199,12 @@ std::vector<FollowedProcesses::Entry> FollowedProcesses::running() const {
     return running;
 }
 
+bool FollowedProcesses::has_any() const {
+    std::uint32_t tgid = 0;
+    return bpf_map_get_next_key(bpf_map__fd(loaded_->skeleton->maps.follow_procs), nullptr,
+                                &tgid) == 0;
+}
+
 // Twice: the first time finds those that descendants are found by.
 Result<> FollowedProcesses::find_running() {
     for (int times = 0; times < 2; times++) {

@@ -78,6 +78,8 @@ public:
         std::uint32_t root = 0;  // the process that began it; of a GPU process, mostly itself
     };
     [[nodiscard]] std::vector<Entry> running() const;
+    // Whether there may be any.
+    [[nodiscard]] bool has_any() const;
 
     // The `look_up` of SeriesSettings: fills in who the process with this key is. Short processes
     // are known once their record is drained: so drain() comes before a probe counts for a process.

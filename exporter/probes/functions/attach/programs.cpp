@@ -140,8 +140,11 @@ int FunctionPrograms::processes_map() const {
 int FunctionPrograms::threads_map() const {
     return bpf_map__fd(loaded_->skeleton->maps.func_threads);
 }
+const bpf_object *FunctionPrograms::object() const {
+    return loaded_->skeleton->obj;
+}
 ebpf::Runs FunctionPrograms::runs() const {
-    return ebpf::runs_of(loaded_->skeleton->obj);
+    return ebpf::runs_of(object());
 }
 
 void FunctionPrograms::set_costs(const ebpf::ProbeCosts &costs) {

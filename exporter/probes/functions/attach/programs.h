@@ -90,6 +90,7 @@ public:
     [[nodiscard]] std::uint64_t slow_details_lost() const;
     // Records of the beginning of calls that had no room.
     [[nodiscard]] std::uint64_t entries_lost() const;
+    [[nodiscard]] const bpf_object *object() const;
     [[nodiscard]] ebpf::Runs runs() const;
 
 private:

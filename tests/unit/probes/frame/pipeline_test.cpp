@@ -1,12 +1,20 @@
 #include "exporter/probes/frame/pipeline.h"
 
+#include <linux/bpf.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "exporter/base/fd.h"
+#include "exporter/ebpf/maps/wakeups.h"
 
 using namespace gpusnoop;
 using namespace std::chrono_literals;
@@ -14,7 +22,7 @@ using namespace std::chrono_literals;
 namespace {
 
 // Counts its drains, and shows the count.
-class CountingProbe final : public probes::Probe {
+class CountingProbe : public probes::Probe {
 public:
     std::atomic<int> drains = 0;
     std::atomic<bool> slow = false;
@@ -50,33 +58,126 @@ public:
     [[nodiscard]] probes::Health health() const override { return {}; }
 };
 
+// A pipeline that rests while `is_at_rest`. An hour is longer than any test: what ends a sleep is
+// something else.
+struct Resting {
+    std::atomic<bool> is_at_rest = true;
+    std::atomic<int> asked = 0;
+
+    [[nodiscard]] probes::Pipeline::Rest rest() {
+        return {.is_now =
+                    [this] {
+                        asked++;
+                        return is_at_rest.load();
+                    },
+                .longest = 1h};
+    }
+};
+
+template <typename Condition>
+bool wait_until(const Condition &is_true) {
+    const auto until = std::chrono::steady_clock::now() + 30s;
+    while (!is_true() && std::chrono::steady_clock::now() < until) {
+        std::this_thread::yield();
+    }
+    return is_true();
+}
+
+// Has a ring, which drain() empties.
+class RingProbe final : public CountingProbe {
+public:
+    const Fd ring{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    mutable std::uint64_t submit_flags = BPF_RB_NO_WAKEUP;
+    std::vector<bool> rests;  // of the pipeline's thread
+
+    void write() const {
+        const std::uint64_t records = 1;
+        REQUIRE(::write(ring.get(), &records, sizeof(records)) == sizeof(records));
+    }
+    [[nodiscard]] std::uint64_t flags() const {
+        return __atomic_load_n(&submit_flags, __ATOMIC_SEQ_CST);
+    }
+    void drain() override {
+        std::uint64_t records = 0;
+        (void)!::read(ring.get(), &records, sizeof(records));
+        CountingProbe::drain();
+    }
+    [[nodiscard]] ebpf::Wakeups wakeups() const override { return {{ring.get()}, &submit_flags}; }
+    void set_resting(bool is_resting) override { rests.push_back(is_resting); }
+};
+
 }  // namespace
 
 TEST_CASE("at rest, probes are drained less often, until somebody says that it is over") {
     CountingProbe probe;
-    std::atomic<int> asked = 0;
-    // An hour is longer than any test: what ends a wait is hurry() alone.
-    probes::Pipeline pipeline(
-        {&probe}, 1h, [] {},
-        [&] {
-            asked++;
-            return true;
-        });
-    const auto wait_until = [until = std::chrono::steady_clock::now() + 30s](const auto &is_true) {
-        while (!is_true() && std::chrono::steady_clock::now() < until) {
-            std::this_thread::yield();
-        }
-        return is_true();
-    };
-    REQUIRE(wait_until([&] { return asked > 0; }));
+    Resting resting;
+    probes::Pipeline pipeline({&probe}, 1ms, {}, resting.rest());
+    REQUIRE(wait_until([&] { return resting.asked > 0; }));
     CHECK(probe.drains == 0);
     for (int times = 1; times <= 3; times++) {
         pipeline.hurry();
-        REQUIRE(wait_until([&] { return probe.drains >= times; }));
+        REQUIRE(wait_until([&] { return resting.asked > times; }));
+        CHECK(probe.drains == times);
     }
     // A snapshot is taken at once, too.
     REQUIRE(pipeline.snapshot().has_value());
     CHECK(probe.drains == 4);
+}
+
+TEST_CASE("a record that comes at rest wakes the pipeline, once") {
+    RingProbe probe;
+    CountingProbe other;
+    Resting resting;
+    const probes::Pipeline pipeline({&other, &probe}, 1ms, {}, resting.rest());
+    REQUIRE(wait_until([&] { return resting.asked > 0; }));
+    for (int times = 1; times <= 3; times++) {
+        probe.write();
+        REQUIRE(wait_until([&] { return resting.asked > times; }));
+        CHECK(probe.drains == times);
+        CHECK(other.drains == times);
+    }
+}
+
+TEST_CASE("a record that the pipeline did not drain wakes it again") {
+    struct Full final : CountingProbe {
+        const Fd ring{::eventfd(1, EFD_CLOEXEC)};
+        [[nodiscard]] ebpf::Wakeups wakeups() const override { return {{ring.get()}, nullptr}; }
+    };
+    Full probe;
+    Resting resting;
+    const probes::Pipeline pipeline({&probe}, 1ms, {}, resting.rest());
+    CHECK(wait_until([&] { return probe.drains >= 3; }));
+}
+
+TEST_CASE("programs wake the pipeline only while it rests, and probes are told when that is") {
+    RingProbe probe;
+    Resting resting;
+    {
+        probes::Pipeline pipeline({&probe}, 1h, {}, resting.rest());
+        REQUIRE(wait_until([&] { return resting.asked > 0; }));
+        REQUIRE(wait_until([&] { return probe.flags() == 0; }));
+        resting.is_at_rest = false;
+        pipeline.hurry();
+        REQUIRE(wait_until([&] { return probe.flags() == BPF_RB_NO_WAKEUP; }));
+        // Now it looks by itself, but not for an hour.
+        const int drains = probe.drains;
+        probe.write();
+        REQUIRE(pipeline.snapshot().has_value());
+        CHECK(probe.drains == drains + 1);
+        resting.is_at_rest = true;
+        pipeline.hurry();
+        REQUIRE(wait_until([&] { return probe.flags() == 0; }));
+        pipeline.hurry();
+        REQUIRE(wait_until([&] { return probe.drains == drains + 3; }));
+    }
+    CHECK(probe.rests == std::vector{true, false, true});
+}
+
+TEST_CASE("a pipeline that rests drains what it must at its longest interval") {
+    CountingProbe probe;
+    const probes::Pipeline pipeline({&probe}, 1ms, {},
+                                    {.is_now = [] { return true; }, .longest = 1ms});
+    CHECK(wait_until([&] { return probe.drains >= 3; }));
 }
 
 TEST_CASE("a snapshot holds what was there when it was asked for") {
