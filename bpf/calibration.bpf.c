@@ -53,13 +53,13 @@ struct {
 	__type(value, __u64);
 } calib_procs SEC(".maps");
 
-static __always_inline long calibration_enter(struct pt_regs *regs, __u64 cookie)
+static __always_inline long calibration_enter(struct pt_regs *regs, struct task_struct *task,
+					      __u64 cookie)
 {
 	struct thread *thread;
 	struct call *call;
 
-	thread = bpf_task_storage_get(&calib_threads, bpf_get_current_task_btf(), NULL,
-				      BPF_LOCAL_STORAGE_GET_F_CREATE);
+	thread = bpf_task_storage_get(&calib_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread)
 		return 1;
 	thread->word = call_caller(regs); /* as call_drop_dead() does, or call_read_seventh() */
@@ -78,7 +78,8 @@ static __always_inline long calibration_enter(struct pt_regs *regs, __u64 cookie
 	return call->function & CALIBRATION_ENTRY_ONLY;
 }
 
-static __always_inline void calibration_leave(struct pt_regs *regs, __u64 function)
+static __always_inline void calibration_leave(struct pt_regs *regs, struct task_struct *task,
+					      __u64 function)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct calibration_record *record;
@@ -86,7 +87,7 @@ static __always_inline void calibration_leave(struct pt_regs *regs, __u64 functi
 	struct call *call;
 	__u64 dead = 0;
 
-	thread = bpf_task_storage_get(&calib_threads, bpf_get_current_task_btf(), NULL, 0);
+	thread = bpf_task_storage_get(&calib_threads, task, NULL, 0);
 	if (work == CALIBRATED_NESTED)
 		return;
 	call = thread ? call_end(&thread->open, regs, function, &dead) : NULL;

@@ -94,13 +94,15 @@ static __always_inline int leave(struct pt_regs *regs, bool is_allocation) {
 
 SEC("uprobe.multi")
 int least_session(struct pt_regs *regs) {
-    return session_is_return(regs) ? leave(regs, false) : enter(regs, false);
+    return session_is_return(bpf_get_current_task_btf(), regs) ? leave(regs, false)
+                                                               : enter(regs, false);
 }
 
 /* For allocations. */
 SEC("uprobe.multi")
 int least_stack(struct pt_regs *regs) {
-    return session_is_return(regs) ? leave(regs, true) : enter(regs, true);
+    return session_is_return(bpf_get_current_task_btf(), regs) ? leave(regs, true)
+                                                               : enter(regs, true);
 }
 
 /* At the entry of the driver's launches: their shapes lie on the stack in part. */

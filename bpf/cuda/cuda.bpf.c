@@ -65,19 +65,18 @@ static __always_inline void begin(struct thread *thread, struct call *call, stru
 		begin_epoch(thread);
 }
 
-static __always_inline long cuda_enter(struct pt_regs *regs, __u64 cookie)
+static __always_inline long cuda_enter(struct pt_regs *regs, struct task_struct *task, __u64 cookie)
 {
 	struct thread *thread;
 	struct call *call;
 
 	if (is_operation_of(event_operations, cookie) && !is_capturing()) {
-		thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
+		thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
 		if (thread && thread->since_ns)
 			add_cuda_cost(thread, cost_of_entry(cookie));
 		return 1;
 	}
-	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL,
-				      BPF_LOCAL_STORAGE_GET_F_CREATE);
+	thread = bpf_task_storage_get(&cuda_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		ACCOUNT(entered, 1);
 		ACCOUNT(lost[LOST_no_state], 1);
@@ -310,7 +309,8 @@ static __always_inline void leave_profiler(struct thread *thread, struct pt_regs
 		ACCOUNT(unmatched, 1);
 }
 
-static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
+static __always_inline void cuda_leave(struct pt_regs *regs, struct task_struct *task,
+				       __u64 function)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct thread *thread;
@@ -319,7 +319,7 @@ static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 
 	if (CUDA_COOKIE_OPERATION(function) == CUDA_REGISTER)
 		return; /* the programs of a pair run here, too */
-	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
+	thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
 	if (thread && thread->since_ns)
 		add_cuda_cost(thread, costs.ending);
 	if (is_operation_of(profiler_operations, function)) {
@@ -344,14 +344,15 @@ static __always_inline void cuda_leave(struct pt_regs *regs, __u64 function)
 
 /* Runs before an instruction that may leave a function. It leaves if the stack pointer is the same
  * as at the entry. */
-static __always_inline void cuda_leave_at_exit(struct pt_regs *regs, __u64 cookie)
+static __always_inline void cuda_leave_at_exit(struct pt_regs *regs, struct task_struct *task,
+					       __u64 cookie)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct thread *thread;
 	struct call *call;
 	__u64 dead = 0;
 
-	thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(), NULL, 0);
+	thread = bpf_task_storage_get(&cuda_threads, task, NULL, 0);
 	if (!thread)
 		return;
 	if (thread->since_ns)

@@ -49,22 +49,21 @@ static __always_inline bool is_same_call(const struct call_stack *stack, struct 
 	       stack->call[top].sp == CALL_SP(regs) && stack->call[top].function == cookie;
 }
 
-static __always_inline long func_enter(struct pt_regs *regs, __u64 cookie)
+static __always_inline long func_enter(struct pt_regs *regs, struct task_struct *task, __u64 cookie)
 {
 	struct thread *thread;
 	struct call *call;
 	__u64 dead;
 
 	if (any_muted && is_muted(cookie & ~CALL_STEPPED)) {
-		thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
+		thread = bpf_task_storage_get(&func_threads, task, NULL, 0);
 		if (thread && thread->since_ns)
 			add_muted_cost(thread, cost_of_entry(cookie));
 		return 1;
 	}
 	if (traced_pid_count && !is_traced_process(bpf_get_current_pid_tgid() >> 32))
 		return 1;
-	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL,
-				      BPF_LOCAL_STORAGE_GET_F_CREATE);
+	thread = bpf_task_storage_get(&func_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		ACCOUNT(entered, 1);
 		ACCOUNT(lost[LOST_no_state], 1);
@@ -115,14 +114,14 @@ static __always_inline long func_enter(struct pt_regs *regs, __u64 cookie)
 	return !!(cookie & FUNC_EXITS);
 }
 
-static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
+static __always_inline void func_leave(struct pt_regs *regs, struct task_struct *task, __u64 cookie)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct thread *thread;
 	struct call *call;
 	__u64 dead = 0;
 
-	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
+	thread = bpf_task_storage_get(&func_threads, task, NULL, 0);
 	pay(thread, cookie, costs.ending);
 	call = thread ? call_end(&thread->open, regs, cookie, &dead) : NULL;
 	if (!call) {
@@ -137,21 +136,23 @@ static __always_inline void func_leave(struct pt_regs *regs, __u64 cookie)
 }
 
 /* What is between two marks is open once in a thread: an earlier one has never come to its end. */
-static __always_inline void func_enter_at_mark(struct pt_regs *regs, __u64 cookie)
+static __always_inline void func_enter_at_mark(struct pt_regs *regs, struct task_struct *task,
+					       __u64 cookie)
 {
 	struct thread *thread;
 	__u64 dead = 0;
 
-	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
+	thread = bpf_task_storage_get(&func_threads, task, NULL, 0);
 	if (thread && call_end_at(&thread->open, FUNC_MARKED_SP(cookie), cookie, &dead))
 		ACCOUNT(stale, dead + 1);
-	func_enter(regs, cookie);
+	func_enter(regs, task, cookie);
 }
 
 /* Runs before an instruction that may leave a function. It leaves if the stack pointer is the same
  * as at the entry. Also at marks: in a session, the program for entries could put a return probe
  * there. */
-static __always_inline void func_leave_at_exit(struct pt_regs *regs, __u64 cookie)
+static __always_inline void func_leave_at_exit(struct pt_regs *regs, struct task_struct *task,
+					       __u64 cookie)
 {
 	__u64 now_ns = bpf_ktime_get_ns();
 	struct thread *thread;
@@ -159,10 +160,10 @@ static __always_inline void func_leave_at_exit(struct pt_regs *regs, __u64 cooki
 	__u64 dead = 0;
 
 	if (cookie & FUNC_BEGINS) {
-		func_enter_at_mark(regs, cookie & ~FUNC_BEGINS);
+		func_enter_at_mark(regs, task, cookie & ~FUNC_BEGINS);
 		return;
 	}
-	thread = bpf_task_storage_get(&func_threads, bpf_get_current_task_btf(), NULL, 0);
+	thread = bpf_task_storage_get(&func_threads, task, NULL, 0);
 	pay(thread, cookie, cookie & FUNC_AT_TAIL_CALL ? costs.entry : costs.stepped_entry);
 	call = thread ? call_end_at(&thread->open,
 				    cookie & FUNC_MARKED ? FUNC_MARKED_SP(cookie) : CALL_SP(regs),

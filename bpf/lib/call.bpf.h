@@ -251,26 +251,29 @@ static __always_inline bool call_encloses(const struct call_stack *stack, struct
 }
 
 /* Defines the programs of a probe from its two ends:
- *   long enter(struct pt_regs *regs, __u64 cookie)     non-zero: the return is of no interest
- *   void leave(struct pt_regs *regs, __u64 function)
- * The cookie is the probe's, as it is; the function is the cookie without CALL_STEPPED. The
- * exporter loads one of the three sets. In a session, a non-zero enter() spares the target the
- * second trap; the pairs ignore it. */
+ *   long enter(struct pt_regs *regs, struct task_struct *task, __u64 cookie)
+ *                                   non-zero: the return is of no interest
+ *   void leave(struct pt_regs *regs, struct task_struct *task, __u64 function)
+ * The task is the current one. The cookie is the probe's, as it is; the function is the cookie
+ * without CALL_STEPPED. The exporter loads one of the three sets. In a session, a non-zero enter()
+ * spares the target the second trap; the pairs ignore it. */
 #define CALL_PROGRAMS(enter, leave)                                                                \
-	static __always_inline int guarded_enter(struct pt_regs *regs, __u64 cookie)               \
+	static __always_inline int guarded_enter(struct pt_regs *regs, struct task_struct *task,   \
+						 __u64 cookie)                                     \
 	{                                                                                          \
 		long skip;                                                                         \
                                                                                                    \
 		guard_begin();                                                                     \
-		skip = enter(regs, cookie);                                                        \
+		skip = enter(regs, task, cookie);                                                  \
 		guard_end();                                                                       \
 		return CALL_AFTER_ENTRY(regs, skip) != 0;                                          \
 	}                                                                                          \
                                                                                                    \
-	static __always_inline int guarded_leave(struct pt_regs *regs, __u64 cookie)               \
+	static __always_inline int guarded_leave(struct pt_regs *regs, struct task_struct *task,   \
+						 __u64 cookie)                                     \
 	{                                                                                          \
 		guard_begin();                                                                     \
-		leave(regs, cookie & ~CALL_STEPPED);                                               \
+		leave(regs, task, cookie & ~CALL_STEPPED);                                         \
 		guard_end();                                                                       \
 		CALL_AFTER_RETURN(regs);                                                           \
 		return 0;                                                                          \
@@ -279,44 +282,55 @@ static __always_inline bool call_encloses(const struct call_stack *stack, struct
 	SEC("uprobe.multi")                                                                        \
 	int NAMED(session)(struct pt_regs * regs)                                                  \
 	{                                                                                          \
-		if (session_is_return(regs))                                                       \
-			return guarded_leave(regs, multi_cookie(regs));                            \
-		return guarded_enter(regs, multi_cookie(regs));                                    \
+		struct task_struct *task = bpf_get_current_task_btf();                             \
+                                                                                                   \
+		if (session_is_return(task, regs))                                                 \
+			return guarded_leave(regs, task, multi_cookie(task, regs));                \
+		return guarded_enter(regs, task, multi_cookie(task, regs));                        \
 	}                                                                                          \
                                                                                                    \
 	SEC("uprobe.multi")                                                                        \
 	int NAMED(multi_in)(struct pt_regs * regs)                                                 \
 	{                                                                                          \
-		guarded_enter(regs, multi_cookie(regs));                                           \
+		struct task_struct *task = bpf_get_current_task_btf();                             \
+                                                                                                   \
+		guarded_enter(regs, task, multi_cookie(task, regs));                               \
 		return 0;                                                                          \
 	}                                                                                          \
                                                                                                    \
 	SEC("uretprobe.multi")                                                                     \
 	int NAMED(multi_ret)(struct pt_regs * regs)                                                \
 	{                                                                                          \
-		return guarded_leave(regs, multi_cookie(regs));                                    \
+		struct task_struct *task = bpf_get_current_task_btf();                             \
+                                                                                                   \
+		return guarded_leave(regs, task, multi_cookie(task, regs));                        \
 	}                                                                                          \
                                                                                                    \
 	SEC("uprobe")                                                                              \
 	int NAMED(perf_in)(struct pt_regs * regs)                                                  \
 	{                                                                                          \
-		guarded_enter(regs, bpf_get_attach_cookie(regs));                                  \
+		__u64 cookie = bpf_get_attach_cookie(regs);                                        \
+                                                                                                   \
+		guarded_enter(regs, bpf_get_current_task_btf(), cookie);                           \
 		return 0;                                                                          \
 	}                                                                                          \
                                                                                                    \
 	SEC("uretprobe")                                                                           \
 	int NAMED(perf_ret)(struct pt_regs * regs)                                                 \
 	{                                                                                          \
-		return guarded_leave(regs, bpf_get_attach_cookie(regs));                           \
+		__u64 cookie = bpf_get_attach_cookie(regs);                                        \
+                                                                                                   \
+		return guarded_leave(regs, bpf_get_current_task_btf(), cookie);                    \
 	}
 
 /* And from a third, at the instructions that leave a function, for session and multi, or perf:
- *   void leave(struct pt_regs *regs, __u64 cookie) */
+ *   void leave(struct pt_regs *regs, struct task_struct *task, __u64 cookie) */
 #define CALL_EXIT_PROGRAMS(leave)                                                                  \
-	static __always_inline int guarded_exit(struct pt_regs *regs, __u64 cookie)                \
+	static __always_inline int guarded_exit(struct pt_regs *regs, struct task_struct *task,    \
+						__u64 cookie)                                      \
 	{                                                                                          \
 		guard_begin();                                                                     \
-		leave(regs, cookie);                                                               \
+		leave(regs, task, cookie);                                                         \
 		guard_end();                                                                       \
 		CALL_AFTER_EXIT(regs);                                                             \
 		return 0;                                                                          \
@@ -325,13 +339,17 @@ static __always_inline bool call_encloses(const struct call_stack *stack, struct
 	SEC("uprobe.multi")                                                                        \
 	int NAMED(multi_exit)(struct pt_regs * regs)                                               \
 	{                                                                                          \
-		return guarded_exit(regs, multi_cookie(regs));                                     \
+		struct task_struct *task = bpf_get_current_task_btf();                             \
+                                                                                                   \
+		return guarded_exit(regs, task, multi_cookie(task, regs));                         \
 	}                                                                                          \
                                                                                                    \
 	SEC("uprobe")                                                                              \
 	int NAMED(perf_exit)(struct pt_regs * regs)                                                \
 	{                                                                                          \
-		return guarded_exit(regs, bpf_get_attach_cookie(regs));                            \
+		__u64 cookie = bpf_get_attach_cookie(regs);                                        \
+                                                                                                   \
+		return guarded_exit(regs, bpf_get_current_task_btf(), cookie);                     \
 	}
 
 #endif

@@ -57,7 +57,8 @@ struct probe_account {
 	__u64 stale;	 /* calls that never return: longjmp, thread exit, exec */
 	__u64 lost[LOST_REASON_COUNT];
 	__u64 deaths[DEATH_SIGNAL_COUNT]; /* programs that died inside a call, by signal */
+	__u64 counted; /* calls with an event as they enter: also entered and events, when read */
 };
-WIRE_SIZE(struct probe_account, (5 + LOST_REASON_COUNT + DEATH_SIGNAL_COUNT) * 8);
+WIRE_SIZE(struct probe_account, (6 + LOST_REASON_COUNT + DEATH_SIGNAL_COUNT) * 8);
 
 #endif

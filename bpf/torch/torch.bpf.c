@@ -152,9 +152,9 @@ static __always_inline void fill_arguments(struct torch_record *record, struct p
 
 #include "bpf/torch/samples.bpf.h"
 
-static __always_inline long torch_enter(struct pt_regs *regs, __u64 cookie)
+static __always_inline long torch_enter(struct pt_regs *regs, struct task_struct *task,
+					__u64 cookie)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
 	struct torch_record *record;
 	struct thread *thread;
 
@@ -179,7 +179,8 @@ static __always_inline long torch_enter(struct pt_regs *regs, __u64 cookie)
 }
 
 /* No point has a return probe. */
-static __always_inline void torch_leave(struct pt_regs *regs, __u64 function)
+static __always_inline void torch_leave(struct pt_regs *regs, struct task_struct *task,
+					__u64 function)
 {
 }
 

@@ -19,11 +19,13 @@ static __always_inline void count_cut_off(struct thread *thread)
 
 	thread->open.depth = 0;
 	thread->launch.kernel = argument(call, CUDA_ADDRESS);
-	if (!thread->capture && (call->function & CUDA_OF_DRIVER || thread->inner_launches) &&
-	    !read_shape(thread->launch.grid, call))
-		count_launch(thread);
-	else
+	if (thread->capture || !(call->function & CUDA_OF_DRIVER || thread->inner_launches) ||
+	    read_shape(thread->launch.grid, call))
 		ACCOUNT(stale, 1);
+	else if (count_launch(thread))
+		ACCOUNT(events, 1);
+	else
+		ACCOUNT(lost[LOST_table_full], 1);
 }
 
 static __always_inline void drop_cut_off(struct thread *thread)

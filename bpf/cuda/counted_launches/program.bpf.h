@@ -89,6 +89,8 @@ static __always_inline void note_counted(struct thread *thread)
 {
 	struct call *call = &thread->open.call[0];
 
+	if (!keep_times && !follow)
+		return; /* nobody asks */
 	call->function = thread->cookie;
 	call->started_ns = bpf_ktime_get_ns();
 	if (keep_times && thread->in_calls.since_ns)
@@ -98,10 +100,10 @@ static __always_inline void note_counted(struct thread *thread)
 		end_gap_at_entry(thread, call);
 }
 
-static __always_inline void see_entry(struct pt_regs *regs, __u64 cookie)
+static __always_inline void see_entry(struct pt_regs *regs, struct task_struct *task, __u64 cookie)
 {
-	struct thread *thread = bpf_task_storage_get(&cuda_threads, bpf_get_current_task_btf(),
-						     NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct thread *thread =
+	    bpf_task_storage_get(&cuda_threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
 	if (!thread) {
 		ACCOUNT(entered, 1);
@@ -116,26 +118,36 @@ static __always_inline void see_entry(struct pt_regs *regs, __u64 cookie)
 	thread->cookie &= ~CALL_STEPPED;
 	if (is_left_to_other(thread) || is_nested(thread, regs))
 		return;
-	ACCOUNT(entered, 1);
-	if (!thread->since_ns)
+	if (!thread->since_ns) {
+		ACCOUNT(entered, 1);
 		return;
+	}
 	if (keep_times && !thread->in_calls.since_ns)
 		begin_times(thread);
 	add_cuda_cost(thread, costs.record);
-	if (is_capturing() && is_captured(thread, regs))
+	if (is_capturing() && is_captured(thread, regs)) {
+		ACCOUNT(entered, 1);
 		return;
+	}
 	if (read_launch(thread, regs)) {
+		ACCOUNT(entered, 1);
 		ACCOUNT(lost[LOST_fault], 1);
 		return;
 	}
-	count_launch(thread);
+	if (count_launch(thread)) {
+		ACCOUNT(counted, 1);
+	} else {
+		ACCOUNT(entered, 1);
+		ACCOUNT(lost[LOST_table_full], 1);
+	}
 	note_counted(thread);
 }
 
-static __always_inline int guarded_count(struct pt_regs *regs, __u64 cookie)
+static __always_inline int guarded_count(struct pt_regs *regs, struct task_struct *task,
+					 __u64 cookie)
 {
 	guard_begin();
-	see_entry(regs, cookie);
+	see_entry(regs, task, cookie);
 	guard_end();
 	return 0;
 }
@@ -143,13 +155,17 @@ static __always_inline int guarded_count(struct pt_regs *regs, __u64 cookie)
 SEC("uprobe.multi")
 int cuda_count(struct pt_regs *regs)
 {
-	return guarded_count(regs, multi_cookie(regs));
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return guarded_count(regs, task, multi_cookie(task, regs));
 }
 
 SEC("uprobe")
 int cuda_perf_count(struct pt_regs *regs)
 {
-	return guarded_count(regs, bpf_get_attach_cookie(regs));
+	__u64 cookie = bpf_get_attach_cookie(regs);
+
+	return guarded_count(regs, bpf_get_current_task_btf(), cookie);
 }
 
 #endif

@@ -66,8 +66,8 @@ static __always_inline struct cuda_launch_count *add_launch_count(struct thread 
 	return bpf_map_lookup_elem(&cuda_launches, &thread->launch);
 }
 
-/* The launch in thread->launch: its kernel and its shape. */
-static __always_inline void count_launch(struct thread *thread)
+/* The launch in thread->launch: its kernel and its shape. False: the table has no room. */
+static __always_inline bool count_launch(struct thread *thread)
 {
 	struct cuda_launch_count *count;
 
@@ -78,13 +78,11 @@ static __always_inline void count_launch(struct thread *thread)
 	count = bpf_map_lookup_elem(&cuda_launches, &thread->launch);
 	if (!count)
 		count = add_launch_count(thread);
-	if (!count) {
-		ACCOUNT(lost[LOST_table_full], 1);
-		return;
-	}
+	if (!count)
+		return false;
 	__sync_fetch_and_add(&count->launches, 1);
 	note_launch(thread);
-	ACCOUNT(events, 1);
+	return true;
 }
 
 #endif

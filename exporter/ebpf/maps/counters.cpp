@@ -22,9 +22,9 @@ Result<probe_account> read_account(int map_fd) {
     }
     probe_account sum{};
     for (const probe_account &one : per_cpu) {
-        sum.entered += one.entered;
+        sum.entered += one.entered + one.counted;
         sum.nested += one.nested;
-        sum.events += one.events;
+        sum.events += one.events + one.counted;
         sum.unmatched += one.unmatched;
         sum.stale += one.stale;
         for (std::size_t reason = 0; reason < LOST_REASON_COUNT; reason++) {
