@@ -130,6 +130,17 @@ void Process::signal(int number) const {
     ::kill(pid_, number);
 }
 
+void Process::go_on_to(int wait) const {
+    wait_for_output("waiting " + std::to_string(wait - 1));
+    signal(SIGUSR1);
+    wait_for_output("waiting " + std::to_string(wait));
+}
+
+void Process::finish() {
+    signal(SIGUSR1);
+    CHECK(wait() == 0);
+}
+
 int Process::wait() {
     if (status_ < 0) {
         int status = 0;

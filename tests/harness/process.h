@@ -48,6 +48,11 @@ public:
     void signal(int number) const;
     // Waits for its end: the exit code, or 128 and the signal's number.
     int wait();
+    // Of programs that wait for SIGUSR1 between their steps, and then say "waiting N": once it has
+    // come to the wait before, lets it go on to its N-th wait.
+    void go_on_to(int wait) const;
+    // Lets it go on to its end, which must be a good one.
+    void finish();
 
 private:
     Process(pid_t id, std::vector<std::string> command, const Environment &environment);

@@ -141,8 +141,7 @@ TEST_CASE("a process is followed from its first CUDA call on, and what it starts
     CHECK(follower.role(process.pid()).empty());
     const pid_t early = followed_idle(process, 1).front();
     CHECK(follower.role(early).empty());
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const std::vector<pid_t> children = followed_idle(process, 7);
     follower.wait_for(process.pid(), "gpu");
     follower.wait_for(early, "worker");  // found by its parent
@@ -206,9 +205,7 @@ TEST_CASE("without descendants, only GPU processes are followed", "[kernel]") {
     const Process holder = followed_hold();
     Follower follower("", {.descendants = false});
     Process process = followed_lives({"idle", "1", "wait", "cuda", "family", "caller", "wait"});
-    process.wait_for_output("waiting 1");
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     follower.wait_for(process.pid(), "gpu");
     std::size_t gpu = 0;
     for (const pid_t child : followed_idle(process, 4)) {

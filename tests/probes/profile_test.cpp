@@ -187,8 +187,7 @@ TEST_CASE("time off the CPU is where a thread waits, by the CUDA call that it is
                      "synchronize", "sleep", "300", "pipe", "200", "sleep", "100", "wait"});
     process.wait_for_output("waiting 1");
     Profile profile({"--comm=spends", "--format=json", "--type=offcpu"});
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const Json json = Json::parse(profile.finish());
     const host_time::Notes notes = host_time::notes_in(process.output());
     INFO(process.output());
@@ -227,8 +226,7 @@ TEST_CASE("time off the CPU is where a thread waits, by the CUDA call that it is
     // With the waits before and after the work, all of the profile is there.
     CHECK(all <= json.at("seconds").get<double>());
     CHECK(all >= (in_guest() ? 0.2 : 0.5) * json.at("seconds").get<double>());
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("a thread that is off the CPU all the time is in the profile", "[kernel][beside]") {

@@ -137,8 +137,7 @@ TEST_CASE("system calls of 16 threads are counted to the call, errors by their n
     CHECK(is_true(count(page, "clone3") + count(page, "clone"), syscall_threads, page));
     CHECK(page.samples(syscalls_total, {{"syscall", "getppid"}}).front().labels ==
           Labels{{"comm", "syscalls"}, {"syscall", "getppid"}});
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     syscall_check_at_rest(exporter);
     // exit() of each thread, and exit_group().
     const Page after = exporter.scrape();
@@ -149,8 +148,7 @@ TEST_CASE("system calls of 16 threads are counted to the call, errors by their n
     Process second = syscall_start({"--threads", "2", "--calls", std::to_string(syscall_calls)});
     second.signal(SIGUSR1);
     second.wait_for_output("counted");
-    second.signal(SIGUSR1);
-    CHECK(second.wait() == 0);
+    second.finish();
     check_round(exporter.scrape(), syscall_threads + 2);
     syscall_check_at_rest(exporter);
 }
@@ -170,8 +168,7 @@ TEST_CASE("a GPU process's system calls count from its first CUDA call on, and o
     exporter.wait_until_attached_to(library);
     process.signal(SIGUSR1);
     process.wait_for_output("counted");
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     const double before = count(exporter.scrape(), "getppid");
     CHECK((before == 0 || before == 3 * syscall_calls));
 
@@ -182,8 +179,7 @@ TEST_CASE("a GPU process's system calls count from its first CUDA call on, and o
     const double times = 3 + before / syscall_calls;
     check_round(exporter.wait_for(syscalls_total, {{"syscall", "getppid"}}, times * syscall_calls),
                 times);
-    second.signal(SIGUSR1);
-    CHECK(second.wait() == 0);
+    second.finish();
     syscall_check_at_rest(exporter);
 }
 
@@ -229,8 +225,7 @@ TEST_CASE("calls that were under way when their process became one to trace do n
     const Page page = exporter.scrape();
     CHECK(count(page, "getppid") == waiting * 10);
     CHECK_FALSE(page.has(syscalls_total, {{"syscall", "rt_sigtimedwait"}}));
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     syscall_check_at_rest(exporter);
     // exit() of each thread, and exit_group().
     CHECK(syscall_probe(exporter.scrape(), "stale_calls_total") == waiting + 1);

@@ -203,8 +203,7 @@ TEST_CASE("the memory of tensors is counted as PyTorch's allocator gives it out"
     torch_check_sums(page, freed);
     check_sites(exporter, freed);
 
-    program.signal(SIGUSR1);
-    CHECK(program.wait() == 0);
+    program.finish();
     eventually("its memory to leave the page", [&] {
         return !exporter.scrape().has("gpusnoop_torch_memory_allocated_bytes",
                                       {{"comm", "tensors"}});

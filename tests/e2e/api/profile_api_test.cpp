@@ -170,11 +170,9 @@ TEST_CASE("a profile has GPU processes, and the CUDA calls that they are inside 
                      "synchronize", "sleep", "500", "wait"});
     process.wait_for_output("waiting 1");
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     Asked asked = ask(exporter, "?type=offcpu&duration=6s&format=json");
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 3");
+    process.go_on_to(3);
     // One that makes its first call while the profile runs, half a second after its beginning.
     const Process late({standin("spends"), "name", "late", "launch", "wait"});
     const HttpAnswer answer = asked.get();
@@ -196,8 +194,7 @@ TEST_CASE("a profile has GPU processes, and the CUDA calls that they are inside 
     // Not from before it began.
     CHECK(of_late > 1);
     CHECK(of_late < profile.at("seconds").get<double>() - 0.2);
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("one profile runs at a time, and ends when its client goes away", "[e2e][beside]") {

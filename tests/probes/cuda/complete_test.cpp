@@ -62,8 +62,7 @@ TEST_CASE("what ran before the exporter is a lower bound, and nothing else is",
     const Process younger =
         steps(directory.path(), "younger", {"allocate", "8", "1000", "wait", "wait"});
     younger.wait_for_output("waiting 1");
-    older.signal(SIGUSR1);
-    older.wait_for_output("waiting 2");
+    older.go_on_to(2);
     wait_for_completeness(exporter, older, "false");
     wait_for_completeness(exporter, younger, "true");
 

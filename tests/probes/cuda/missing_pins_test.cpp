@@ -79,8 +79,7 @@ TEST_CASE("pins that something removed are named, and nothing is taken for known
     CHECK(missing >= 1);
     CHECK(missing <= static_cast<double>(removed.size()));
     // What it allocates from now on is counted: it is not written to tables that nobody reads.
-    keeps.signal(SIGUSR1);
-    keeps.wait_for_output("waiting 2");
+    keeps.go_on_to(2);
     eventually("what is allocated from now on to be on the page",
                [&] { return outstanding(second.scrape(), keeps.pid()) == 3 * 1000; });
     CHECK(completeness_of(second, "keeps") == "false");

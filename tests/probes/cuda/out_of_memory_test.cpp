@@ -170,8 +170,7 @@ TEST_CASE("pieces, launches and ends of programs that are refused memory", "[ker
     // One that ends at once, of its refusal.
     Process dies =
         oom_program(exporter, "dies", 300, {"allocate", "1", mib(250), "info", "refuse", mib(200)});
-    dies.signal(SIGUSR1);
-    CHECK(dies.wait() == 0);
+    dies.finish();
 
     const OomJson limit = oom_event(exporter, limited.pid());
     INFO(limit.dump(2));

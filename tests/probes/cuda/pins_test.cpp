@@ -109,8 +109,7 @@ TEST_CASE("with pins, what was allocated before a restart is known after it",
     (void)first->process().wait();
     programs.go_on();
     programs.wait(2);
-    ends.signal(SIGUSR1);
-    CHECK(ends.wait() == 0);
+    ends.finish();
 
     const Exporter second(pins.config(mode));
     const Page page = second.scrape();
@@ -231,8 +230,7 @@ TEST_CASE("a killed exporter's GPU processes are those whose system calls its su
     known.wait_for_output("counted");
     CHECK(second.scrape().sum("gpusnoop_syscalls_total",
                               {{"comm", "syscalls"}, {"syscall", "getppid"}}) == 2 * calls);
-    known.signal(SIGUSR1);
-    CHECK(known.wait() == 0);
+    known.finish();
 }
 
 TEST_CASE("pins are one exporter's, and unpin removes them", "[kernel]") {

@@ -151,8 +151,7 @@ TEST_CASE("the memory of an ended process is by GPU", "[kernel]") {
                                        {{"STANDIN_DEVICES", "2"}});
     process.wait_for_output("waiting 1");
     (void)exporter.wait_for("gpusnoop_cuda_memory_outstanding_bytes", {{"comm", "devices"}}, 137);
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     const Json memory = wait_for_exits(exporter, "devices", 1)[0].at("device_memory");
     CAPTURE(memory.dump());
     CHECK(bytes_in(memory) == 137);

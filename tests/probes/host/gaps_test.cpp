@@ -96,8 +96,7 @@ TEST_CASE("a launching thread's gaps are explained by what it did in them", "[ke
     }
     words.emplace_back("wait");
     Process process = start(exporter, words);
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const Page page = exporter.scrape();
     INFO(process.output());
     const Notes notes = notes_in(process.output());
@@ -174,8 +173,7 @@ TEST_CASE("a launching thread's gaps are explained by what it did in them", "[ke
     CHECK(longest.at("filesystem").is_null());
     CHECK(longest.at("seconds") >= 0.98 * 0.008);
     CHECK(http(exporter.port(), "/api/v1/launch_gaps?state=pipe").status == 400);
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("a sink for launch gaps without the probe that finds them is said in the log",
@@ -197,8 +195,7 @@ TEST_CASE("a gap ends with the next launch of any thread of the process", "[kern
     require_bpf();
     const Exporter exporter(host_time_config("auto"));
     Process process = start(exporter, {"name", "turner", "turns", "20", "10", "wait"});
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const Page page = exporter.scrape();
     INFO(process.output());
     std::istringstream words(process.output().substr(process.output().find("turns ") + 6));
@@ -222,8 +219,7 @@ TEST_CASE("a gap ends with the next launch of any thread of the process", "[kern
         CHECK(gap.at("before").is_null());  // the other thread's launch
         CHECK(gap.at("after") == "cudaLaunchKernel");
     }
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("a wait says nothing of what another thread submits during it", "[kernel]") {
@@ -238,13 +234,11 @@ TEST_CASE("a wait says nothing of what another thread submits during it", "[kern
     }
     words.emplace_back("wait");
     Process process = start(exporter, words);
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const Page page = exporter.scrape();
     CHECK(gaps(page, "count", {{"comm", "delegator"}, {"drain", "none"}}) == 10);
     CHECK(gaps(page, "count", {{"comm", "delegator"}, {"drain", "device"}}) == 0);
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("a second wait begins a gap if another thread has submitted something", "[kernel]") {
@@ -260,8 +254,7 @@ TEST_CASE("a second wait begins a gap if another thread has submitted something"
     }
     words.emplace_back("wait");
     Process process = start(exporter, words);
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const Page page = exporter.scrape();
     const Labels after_device = {{"comm", "rewaiter"}, {"drain", "device"}};
     CHECK(gaps(page, "count", after_device) == 10);
@@ -269,8 +262,7 @@ TEST_CASE("a second wait begins a gap if another thread has submitted something"
     CHECK(in_state(page, "rewaiter", "device", "cuda_call") == 0);
     CHECK(in_state(page, "rewaiter", "device", "sleep") >= 0.98 * 10 * 0.005);
     CHECK(gaps(page, "count", {{"comm", "rewaiter"}, {"drain", "none"}}) == 0);
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("gaps and running time are of the GPU that is launched on", "[kernel]") {
@@ -287,8 +279,7 @@ TEST_CASE("gaps and running time are of the GPU that is launched on", "[kernel]"
     words.emplace_back("wait");
     Process changer =
         start(exporter, words, {{"STANDIN_DEVICES", "2"}, {"CUDA_VISIBLE_DEVICES", "2,1"}});
-    changer.signal(SIGUSR1);
-    changer.wait_for_output("waiting 2");
+    changer.go_on_to(2);
     const Page page = exporter.scrape();
     INFO(changer.output());
     const auto of = [](const std::string &gpu) {
@@ -313,8 +304,7 @@ TEST_CASE("gaps and running time are of the GPU that is launched on", "[kernel]"
     for (const Json &gap : documented(exporter, "changer")) {
         CHECK((gap.at("gpu") == "1" || gap.at("gpu") == "2"));
     }
-    changer.signal(SIGUSR1);
-    CHECK(changer.wait() == 0);
+    changer.finish();
     // What its thread had when it ended is there, too.
     CHECK(gaps(exporter.scrape(), "count", of("1")) == 2 * 5);
 }
@@ -326,15 +316,13 @@ TEST_CASE("launches without a pause are gaps of the shortest kind", "[kernel]") 
     words.insert(words.end(), 500, "launch");
     words.emplace_back("wait");
     Process process = start(exporter, words);
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     // Calls come through a ring, gaps with the scrape.
     const Page page =
         exporter.wait_for("gpusnoop_cuda_kernel_launches_total", {{"comm", "hurry"}}, 500);
     CHECK(gaps(page, "count", {{"comm", "hurry"}, {"drain", "none"}}) == 499);
     CHECK(page.sum("gpusnoop_cuda_kernel_launches_total", {{"comm", "hurry"}}) == 500);
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("a gap whose record finds no room is counted, and is lost for the document", "[kernel]") {
@@ -348,8 +336,7 @@ TEST_CASE("a gap whose record finds no room is counted, and is lost for the docu
     words.insert(words.end(), {"launch", "wait"});
     Process process = start(exporter, words);
     exporter.process().signal(SIGSTOP);
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     exporter.process().signal(SIGCONT);
     const Labels probe = {{"probe", "host_time"}};
     const Page page = exporter.scrape();
@@ -368,8 +355,7 @@ TEST_CASE("a gap whose record finds no room is counted, and is lost for the docu
                    now.sum("gpusnoop_probe_events_lost_total", probe);
     });
     CHECK(documented(exporter, "flooder").size() == 100);
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("a trace of gaps has each that is explained, when it ends", "[kernel]") {
@@ -384,8 +370,7 @@ TEST_CASE("a trace of gaps has each that is explained, when it ends", "[kernel]"
     process.wait_for_output("waiting 1");
     Trace trace("gap", host_time_config("auto"),
                 {"--comm=shown", "--min-duration=20ms", "--stack"});
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     eventually("all gaps", [&] { return trace.calls().size() == 10; });
     for (const Json &gap : trace.finish()) {
         CAPTURE(gap.dump());

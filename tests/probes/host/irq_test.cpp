@@ -64,8 +64,7 @@ TEST_CASE("softirqs are of the process in whose place they run", "[kernel][core]
     Process process({standin("lives"), "wait", "datagrams", "3000", "wait"});
     process.wait_for_output("waiting 1");
     const double before = net_rx();
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const Page page = exporter.scrape();
     const double all = net_rx() - before;
     // Each datagram on loopback is one, but for those that ksoftirqd takes over.
@@ -86,8 +85,7 @@ TEST_CASE("softirqs are of the process in whose place they run", "[kernel][core]
         run({"sh", "-c", "exec -a other " + standin("lives") + " name other datagrams 3000"});
     INFO(other.output);
     CHECK(exporter.scrape().sum(interrupts, {{"comm", "other"}}) == 0);
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("interrupts of devices are of the process in whose place they run", "[kernel]") {
@@ -122,7 +120,6 @@ TEST_CASE("interrupts of devices are of the process in whose place they run", "[
     CHECK(page.sum(host_irq_seconds, hard) > 0);
     CHECK(page.sum(interrupts, {{"comm", "lives"}, {"kind", "soft"}}) > 0);  // the timers'
     for (Process &burner : burners) {
-        burner.signal(SIGUSR1);
-        CHECK(burner.wait() == 0);
+        burner.finish();
     }
 }

@@ -1,6 +1,4 @@
 // Exits of a virtual machine, against what KVM itself counts of it.
-#include <signal.h>
-
 #include <catch2/catch_test_macros.hpp>
 #include <cmath>
 #include <map>
@@ -64,9 +62,7 @@ TEST_CASE("exits of a virtual machine are what KVM counts", "[kernel][core]") {
         "cuda: {enabled: false}\ntargets: {comms: [\"virtual\"]}\n"
         "host: {kvm: {enabled: true}}\n");
     Process process({standin("virtual"), "wait", "io", "1000", "halt", "40", "wait"});
-    process.wait_for_output("waiting 1");
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     auto kvm = counted_by_kvm(process);
     Page page = exporter.scrape();
     INFO(process.output());
@@ -93,8 +89,7 @@ TEST_CASE("exits of a virtual machine are what KVM counts", "[kernel][core]") {
     CHECK(page.sum("gpusnoop_probe_events_lost_total", probe) == 0);
     CHECK(page.sum("gpusnoop_probe_entries_total", probe) ==
           page.sum("gpusnoop_probe_events_total", probe));
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("without the name of a process, the log says that no virtual machine counts",
@@ -108,12 +103,9 @@ TEST_CASE("a trace of virtual machines has each exit to their process", "[kernel
     require_kvm();
     Trace trace("kvm", "", {"--comm=virtual"});
     Process process({standin("virtual"), "wait", "io", "50", "wait"});
-    process.wait_for_output("waiting 1");
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     eventually("all lines", [&] { return trace.calls().size() >= 51; });
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     const auto written = trace.finish();
     CHECK(written.size() == 51);
     for (const nlohmann::json &line : written) {

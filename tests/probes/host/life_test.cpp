@@ -141,8 +141,7 @@ TEST_CASE("an end by lack of memory is told from one by SIGKILL, and the last en
         return exporter.scrape().has(host_life_signals,
                                      {{"signal", "SIGWINCH"}, {"sender", "process"}});
     });
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const Page page = exporter.wait_for(host_life_exits, {{"cause", "oom_kill"}}, 2);
     CHECK(page.sum(host_life_exits, {{"cause", "SIGKILL"}}) == 1);
     CHECK(page.sum(host_life_exits, {{"cause", "SIGABRT"}}) == 1);

@@ -1,7 +1,6 @@
 // Stalls of a process whose cgroup has too little memory, as the kernel's own counter of the same
 // tracepoint has them.
 #include <linux/perf_event.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -80,8 +79,7 @@ TEST_CASE("stalls for lack of memory are counted, each with its time", "[kernel]
     }
     memory->take(process.pid());
     CHECK_FALSE(exporter.scrape().has(stalls));
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const Page page = exporter.scrape();
     CHECK(truth.value() > 0);
     const Labels of_process = {{"comm", "lives"}, {"role", "gpu"}, {"kind", "memcg"}};
@@ -93,6 +91,5 @@ TEST_CASE("stalls for lack of memory are counted, each with its time", "[kernel]
     CHECK(page.sum("gpusnoop_probe_in_flight_calls", probe) == 0);
     CHECK(page.sum("gpusnoop_probe_entries_total", probe) == page.sum(stalls));
     CHECK(exporter.scrape().sum(stalls) == page.sum(stalls));  // none at rest
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }

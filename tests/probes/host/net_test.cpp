@@ -39,13 +39,6 @@ Process host_net_lives(std::vector<std::string> steps) {
     return Process(std::move(steps));
 }
 
-// The next step of a process that waits for the `waits`th time; it has come to the next wait then.
-void go_on(const Process &process, int waits) {
-    process.wait_for_output("waiting " + std::to_string(waits));
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting " + std::to_string(waits + 1));
-}
-
 double host_net_probe(const Page &page, const std::string &what) {
     return page.sum("gpusnoop_probe_" + what, {{"probe", "host_net"}});
 }
@@ -109,21 +102,21 @@ TEST_CASE("connects are counted, and those that fail by their errors", "[kernel]
     const Exporter exporter(without_company(host_net_of_name));
     Process process = host_net_lives({"wait", "connects", "500", "refused", "20", "wait", "ignored",
                                       "3", "wait", "hang_up", "wait", "portless", "4", "wait"});
-    go_on(process, 1);
+    process.go_on_to(2);
     Page page = exporter.wait_for(connects, {{"comm", "lives"}, {"role", "gpu"}}, 500);
     CHECK(page.sum(failures, {{"error", "ECONNREFUSED"}}) == 20);
     CHECK(page.sum(failures) == 20);
     CHECK(host_net_probe(page, "entries_total") == 520);
     CHECK(host_net_probe(page, "events_total") == 520);
 
-    go_on(process, 2);
+    process.go_on_to(3);
     page = exporter.wait_for(connects, {}, 502);  // the others are still in theirs
     CHECK(host_net_probe(page, "entries_total") == host_net_probe(page, "events_total") + 3);
-    go_on(process, 3);
+    process.go_on_to(4);
     page = exporter.wait_for(failures, {{"error", "given_up"}}, 3);
     CHECK(page.sum(failures) == 23);
     CHECK(page.sum(connects) == 502);
-    go_on(process, 4);
+    process.go_on_to(5);
     page = exporter.wait_for(failures, {{"error", "EADDRNOTAVAIL"}}, 4);
     CHECK(page.sum(failures) == 27);
     CHECK(page.sum(connects) == 504);
@@ -138,7 +131,7 @@ TEST_CASE("bytes and segments of connections are what the kernel says of them", 
     Process process =
         host_net_lives({"wait", "pairs", "3", "pairs6", "2", "say", "100000", "info", "wait",
                         "lose", "2", "info", "wait", "hang_up", "wait", "exit", "0"});
-    go_on(process, 1);
+    process.go_on_to(2);
     const Labels of = {{"comm", "lives"}, {"role", "gpu"}, {"peer", "loopback"}};
     Page page = exporter.wait_for(sent, of, 500'000);
     CHECK(page.sum(received, of) == 500'000);
@@ -153,21 +146,20 @@ TEST_CASE("bytes and segments of connections are what the kernel says of them", 
     eventually("what TCP_INFO has", [&] { return agrees(numbers_of(process, "info")); });
     CHECK(page.sum(retransmits) == 0);
 
-    go_on(process, 2);
+    process.go_on_to(3);
     eventually("what TCP_INFO has, again", [&] { return agrees(numbers_of(process, "info")); });
     CHECK(page.sum(retransmits) >= 10);
     CHECK(page.sum(sent) == 500'025);
     const double sent_again = page.sum(retransmits);
 
-    go_on(process, 3);
+    process.go_on_to(4);
     eventually("the connections to be gone", [&] { return !exporter.scrape().has(connections); });
     page = exporter.scrape();
     CHECK(page.sum(sent) == 500'025);
     CHECK(page.sum(received) == 500'025);
     CHECK(page.sum(retransmits) == sent_again);
     check_lost(page);
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("a shared socket counts once, and older connections from now on", "[kernel]") {
@@ -181,16 +173,16 @@ TEST_CASE("a shared socket counts once, and older connections from now on", "[ke
     CHECK(page.sum(sent) == 0);
     CHECK_FALSE(page.has(rtts));
 
-    go_on(process, 1);
+    process.go_on_to(2);
     page = exporter.wait_for(sent, {}, 2'000);
     CHECK(page.sum(received) == 2'000);
-    go_on(process, 2);
+    process.go_on_to(3);
     page = exporter.wait_for(sent, {}, 3'000);
     CHECK(page.sum(received) == 3'000);
     CHECK(page.sum(connections) == 4);
     CHECK(page.sum(connects) == 0);
     // It ends between two looks.
-    go_on(process, 3);
+    process.go_on_to(4);
     page = exporter.wait_for(sent, {}, 6'000);
     CHECK(page.sum(received) == 6'000);
     CHECK(page.sum(connects) == 1);
@@ -208,7 +200,7 @@ TEST_CASE("connections of a GPU process's workers are theirs, and nobody else's 
     other.wait_for_output("waiting 1");
     Process caller =
         host_net_lives({"cuda", "wait", "pairs", "1", "say", "100", "short_talk", "2000", "wait"});
-    go_on(caller, 1);
+    caller.go_on_to(2);
     Page page = exporter.wait_for(sent, {{"comm", "lives"}, {"role", "worker"}}, 2'000);
     CHECK(page.sum(received, {{"role", "worker"}}) == 2'000);
     CHECK(page.sum(connects, {{"role", "worker"}}) == 1);
@@ -301,7 +293,7 @@ TEST_CASE("datagrams that found no room are counted by cgroup", "[kernel]") {
     const Labels of = {{"cgroup", "gpusnoop_test_net"}};
     eventually("the cgroup to be in use", [&] { return exporter.scrape().has(drops, of); });
     CHECK(exporter.scrape().sum(drops) == 0);
-    go_on(process, 1);
+    process.go_on_to(2);
     const auto lost = numbers_of(process, "lost");
     REQUIRE(lost.size() == 1);
     CHECK(lost[0] > 50);
@@ -317,7 +309,7 @@ TEST_CASE("a trace of TCP has each change of state", "[kernel]") {
     require_bpf();
     Trace trace("tcp", "", {"--comm=lives"});
     Process process = host_net_lives({"wait", "connects", "3", "refused", "2", "wait"});
-    go_on(process, 1);
+    process.go_on_to(2);
     std::map<std::string, int> states;
     eventually("all lines", [&] {
         states.clear();

@@ -1,5 +1,4 @@
 // What is counted by NUMA node, on each node of the machine. Guests have two (scripts/vm.sh).
-#include <signal.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -46,8 +45,7 @@ double on_node(const Page &page, const std::string &comm, unsigned node) {
 }
 
 Notes run_to_wait(Process &process) {
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     INFO(process.output());
     const Notes notes = notes_in(process.output());
     REQUIRE(notes.ran > 0);
@@ -143,8 +141,7 @@ TEST_CASE("a cgroup's memory is by NUMA node, as its file has it", "[kernel]") {
     Process process(command);
     process.wait_for_output("waiting 1");
     cgroup->take(process.pid());
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const Exporter exporter(
         "cuda: {enabled: false}\ntargets: {comms: [\"li[v]es\"]}\nhost: {pressure: {enabled: "
         "true}}\n");
@@ -172,8 +169,7 @@ TEST_CASE("a cgroup's memory is by NUMA node, as its file has it", "[kernel]") {
         CAPTURE(node);
         CHECK(truth[node] >= touched * 1024.0 * 1024.0 - not_yet_there);
     }
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("the NUMA node of a GPU is what the kernel says of its device", "[kernel]") {

@@ -135,8 +135,7 @@ TEST_CASE("what a cgroup lacked and has is what its files say", "[kernel][core]"
     const Exporter exporter(
         "cuda: {enabled: false}\ntargets: {comms: [\"li[v]es\"]}\nhost: {pressure: {enabled: "
         "true}}\n");
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
 
     // Until the kernel has closed the last period, and the program rests.
     Page page = exporter.scrape();
@@ -177,6 +176,5 @@ TEST_CASE("what a cgroup lacked and has is what its files say", "[kernel][core]"
                        {{"resource", "cpu"}, {"kind", "full"}}) > 0.1);
     }
     CHECK(state_of(page, "host_pressure") == "up");
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }

@@ -1,5 +1,4 @@
 // More processes than the table of followed processes has room for.
-#include <signal.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -41,8 +40,7 @@ TEST_CASE("processes past the room of the table are counted, each once", "[long]
                             std::to_string(root.pid()) +
                             "], comms: [\"newc[o]mer\"]}\nhost: {life: {enabled: true}, tasks: "
                             "{enabled: true}}\ndiscovery: {rescan_interval: 10s}\n");
-    root.signal(SIGUSR1);
-    root.wait_for_output("waiting 2");
+    root.go_on_to(2);
     if (root.output().find("many " + std::to_string(children)) == std::string::npos) {
         missing("room for 20,000 processes");
     }
@@ -70,14 +68,12 @@ TEST_CASE("processes past the room of the table are counted, each once", "[long]
     check(refused + 1);
 
     // Those that have room still have it, and others have it again when these end.
-    root.signal(SIGUSR1);
-    root.wait_for_output("waiting 3");
+    root.go_on_to(3);
     check(refused + 1);
     const double before =
         exporter.scrape().sum(host_process_table_exits, {{"comm", "root"}, {"cause", "0"}});
     CHECK(before == 0);
-    root.signal(SIGUSR1);
-    root.wait_for_output("waiting 4");
+    root.go_on_to(4);
     (void)exporter.wait_for(host_process_table_exits,
                             {{"comm", "root"}, {"role", "worker"}, {"cause", "0"}}, 100);
     check(refused + 1);

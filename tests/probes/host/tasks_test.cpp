@@ -166,8 +166,7 @@ TEST_CASE("what threads and programs had used stays when they have ended", "[ker
     const auto shown = [&] { return page.sum(cpu) - shown_before; };
     const auto spent = [&] { return cpu_of(process.pid()) - before_steps; };
 
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const double first = spent();
     CHECK(first > 0.1);
     // The kernel frees threads a moment after their end.
@@ -189,8 +188,7 @@ TEST_CASE("what threads and programs had used stays when they have ended", "[ker
     });
 
     // It ends with 50 threads, between two readings.
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     // The kernel frees them a moment later.
     eventually("all that they had", [&] {
         page = exporter.scrape();

@@ -147,8 +147,7 @@ void check_documents(const Exporter &exporter, const Process &process, const std
 // All cells together are the wall time.
 Page check_cells(const Exporter &exporter, Process &process, const std::string &comm) {
     const double began = now();
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const Page page = exporter.scrape();
     const double elapsed = now() - began;
     INFO(process.output());
@@ -202,8 +201,7 @@ TEST_CASE("a launching thread's time is in the state that it spent it in", "[ker
                file,   "2000",    "sync",   file,   "20",     "wait"});
     (void)check_cells(exporter, process, "spender");
     CHECK_FALSE(exporter.scrape().has(seconds_total, {{"comm", "spends"}}));  // the bystander
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     host_time_check_at_rest(exporter);
     CHECK_FALSE(exporter.scrape().has(threads_gauge, {{"comm", "spender"}}));
 }
@@ -219,8 +217,7 @@ TEST_CASE("a launching thread's time is in the phase of the CUDA call that it is
                "100",  "inside", "synchronize", "burn",  "110", "inside", "synchronize", "poll",
                "120",  "inside", "event",       "sleep", "130", "burn",   "40",          "wait"});
     (void)check_cells(exporter, process, "phases");
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     host_time_check_at_rest(exporter);
 }
 
@@ -240,11 +237,9 @@ TEST_CASE("a launching thread is throttled as long as its cgroup is", "[kernel]"
     const CpuCgroup cgroup;  // ends after the process
     Process process = start(
         exporter, {"name", "throttled", "launch", "wait", "pin", "0", "burn_wall", "1000", "wait"});
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     cgroup.take(process.pid());
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 3");
+    process.go_on_to(3);
     const Page page = exporter.scrape();
     INFO(process.output());
     const Notes notes = notes_in(process.output());
@@ -259,8 +254,7 @@ TEST_CASE("a launching thread is throttled as long as its cgroup is", "[kernel]"
     const double throttled = cell(page, "throttled", {"host", "throttled"});
     CAPTURE(throttled, truth);
     CHECK(std::abs(throttled - truth) <= 0.02 * truth + 2 * period);
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
 }
 
 TEST_CASE("a hanging thread shows the state that it hangs in, until it is killed", "[kernel]") {
@@ -323,8 +317,7 @@ TEST_CASE("a launching thread's time is in its states in real time, too", "[kern
     Process process = start(exporter, {"name", "realtime", "launch", "realtime", "1", "burn", "200",
                                        "sleep", "100", "pipe", "120", "futex", "80", "wait"});
     (void)check_cells(exporter, process, "realtime");
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     host_time_check_at_rest(exporter);
 }
 
@@ -333,8 +326,7 @@ TEST_CASE("a thousand launching threads that come and go are counted, each until
     require_bpf();
     const Exporter exporter(host_time_config("auto"));
     Process process = start(exporter, {"name", "crowd", "crowd", "1000", "2", "wait"});
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const std::string output = process.output();
     double least = 0;
     double most = 0;
@@ -343,8 +335,7 @@ TEST_CASE("a thousand launching threads that come and go are counted, each until
     CHECK(all >= least / 1e9);
     CHECK(all <= most / 1e9);
     CHECK_FALSE(exporter.scrape().has(threads_gauge, {{"comm", "crowd"}}));
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     host_time_check_at_rest(exporter);
     CHECK(exporter.scrape().sum(seconds_total, {{"comm", "crowd"}}) == all);
 }
@@ -366,7 +357,6 @@ TEST_CASE("an exec ends a launching thread's time, and the next program has its 
     CHECK(is_near(cell(page, "before", {"host", "sleep"}), 0.1));
     CHECK_FALSE(page.has(threads_gauge, {{"comm", "before"}}));
     CHECK(page.sum(threads_gauge, {{"comm", "after"}}) == 1);
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     host_time_check_at_rest(exporter);
 }

@@ -92,8 +92,7 @@ std::vector<std::string> after(std::vector<std::string> steps,
 }
 
 void finish(const Exporter &exporter, Process &process) {
-    process.signal(SIGUSR1);
-    CHECK(process.wait() == 0);
+    process.finish();
     const auto probe = [&](const std::string &what) {
         return exporter.scrape().sum("gpusnoop_probe_" + what, {{"probe", "host_time"}});
     };
@@ -109,8 +108,7 @@ TEST_CASE("a launching thread's waits are those of all threads, too", "[kernel]"
     const TemporaryDirectory directory;
     Process process = start(
         exporter, after({"name", "launches", "launch"}, all_waits((directory / "file").string())));
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const Page page = check_waits(exporter, process, "launches", "gpu");
     check_file_waits(page, notes_in(process.output()), "gpu", directory);
     finish(exporter, process);
@@ -122,8 +120,7 @@ TEST_CASE("a worker waits as long as it has noted", "[kernel]") {
     const TemporaryDirectory directory;
     Process process = start(exporter, after({"name", "loads", "launch", "worker"},
                                             all_waits((directory / "file").string())));
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     const Page page = check_waits(exporter, process, "loads", "worker");
     check_file_waits(page, notes_in(process.output()), "worker", directory);
     finish(exporter, process);
@@ -138,15 +135,13 @@ TEST_CASE("a thread that becomes a launching one keeps its waits", "[kernel]") {
     // Another thread makes it a GPU process, while this one is there already.
     Process process = start(exporter, {"name", "becomes", "delegate", "10", "wait", "pipe", "150",
                                        "socket", "50", "launch", "pipe", "200", "wait"});
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     eventually("it to be a GPU process", [&] {
         return exporter.scrape().has("gpusnoop_host_launch_thread_seconds_total",
                                      {{"comm", "becomes"}});
     });
     const auto began = std::chrono::steady_clock::now();
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 3");
+    process.go_on_to(3);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
     const Page page = exporter.scrape();
     INFO(process.output());
@@ -214,11 +209,9 @@ TEST_CASE("a worker is throttled as long as its cgroup is", "[kernel]") {
     const CpuCgroup cgroup;  // ends after the process
     Process process = start(exporter, {"name", "limits", "launch", "wait", "worker", "pin", "0",
                                        "burn_wall", "1000", "wait"});
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     cgroup.take(process.pid());
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 3");
+    process.go_on_to(3);
     const double throttled = blocked(exporter.scrape(), "limits", "worker", "throttled");
     const double truth = cgroup.throttled();
     INFO(process.output());

@@ -67,8 +67,7 @@ inline Process start(const Exporter &exporter, const std::string &name, const St
     Process process(joined({standin("spends"), "wait", "name", name, "launch", "wait"}, steps));
     process.wait_for_output("waiting 1");
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 2");
+    process.go_on_to(2);
     return process;
 }
 
@@ -251,8 +250,7 @@ inline void check_swapped_out(const Exporter &exporter, const Observed &observed
                             joined({"touch", "48", "12288", "wait"},
                                    again(training({"touch", "48", "100"}, observed))));
     cgroup->take(process.pid());
-    process.signal(SIGUSR1);
-    process.wait_for_output("waiting 3");
+    process.go_on_to(3);
     disk.limit(process.pid(), *cgroup, std::filesystem::temp_directory_path(), 1000);
     process.signal(SIGUSR1);
     check(exporter, process, name, starved("page_fault", "page_fault"), observed);

@@ -122,8 +122,7 @@ TEST_CASE("launches that are only counted are not taken for a slow one of anothe
         {{"LD_LIBRARY_PATH", directory.path().string()}});
     slow.wait_for_output("waiting 1");
     exporter.wait_until_attached_to(copy.string());
-    slow.signal(SIGUSR1);
-    slow.wait_for_output("waiting 2");
+    slow.go_on_to(2);
     const Process process = whys::start(exporter, "why_spins",
                                         again({"launch", "inside", "synchronize", "burn", "20"}));
     prefer(process);
