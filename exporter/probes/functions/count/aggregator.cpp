@@ -14,6 +14,8 @@ namespace {
 
 // A result can be any number: further results count as one code.
 constexpr std::size_t max_codes = 256;
+// What each takes in memory, about.
+constexpr std::size_t bytes_of_code = 192;
 
 ProcessKey key_of(const func_record &head) {
     return {head.tgid, head.since_ns};
@@ -202,10 +204,19 @@ void FunctionsAggregator::keep_exemplars(Process &process) {
     }
 }
 
+bool FunctionsAggregator::find_room(Process &process, std::size_t bytes) const {
+    if (!process.room.is_limited()) {
+        process.room = UserShare(settings_.room, process.uid);
+    }
+    return process.room.take(bytes);
+}
+
 void FunctionsAggregator::count_error(Process &process, Counted &counted, const std::string &code) {
     auto found = counted.errors.find(code);
     if (found == counted.errors.end()) {
-        const std::string shown = counted.errors.size() < max_codes ? code : "other";
+        const bool has_room =
+            counted.errors.size() < max_codes && find_room(process, bytes_of_code);
+        const std::string shown = has_room ? code : "other";
         auto values = labels(process, *counted.function);
         values.push_back(shown);
         found =

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -20,6 +21,7 @@
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/processes/process_table.h"
+#include "exporter/probes/frame/processes/user_room.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/count/families.h"
 #include "exporter/probes/functions/count/minute_range.h"
@@ -29,6 +31,10 @@
 #include "exporter/series/family.h"
 
 namespace gpusnoop::probes {
+
+// For kinds of errors and operations of NCCL, of all processes together.
+inline constexpr UserRoom::Limits room_for_kinds{.bytes = std::size_t{64} << 20,
+                                                 .bytes_of_user = std::size_t{32} << 20};
 
 struct FunctionsSettings {
     series::Budget budget;
@@ -51,6 +57,7 @@ struct FunctionsSettings {
     std::function<std::vector<UnobservedFunction>()> take_unobserved = [] {
         return std::vector<UnobservedFunction>();
     };
+    std::shared_ptr<UserRoom> room = std::make_shared<UserRoom>(room_for_kinds);
 };
 
 // All times are of the kernel's monotonic clock.
@@ -136,6 +143,7 @@ private:
     struct Process : KnownProcess {
         tsl::robin_map<std::uint32_t, Counted> functions;  // by number
         NcclCommunicators communicators;
+        UserShare room;
         Totals former;  // of numbers that had another function before
         // Calls by number, besides those in `functions`, since take_calls().
         std::map<std::uint32_t, std::uint64_t> not_taken;
@@ -156,6 +164,8 @@ private:
     std::pair<bool, std::optional<std::string>> count_end(Process &process, Counted &counted,
                                                           const func_call_record &record);
     void keep_exemplars(Process &process);
+    // For one more kind of that size.
+    [[nodiscard]] bool find_room(Process &process, std::size_t bytes) const;
     void count_error(Process &process, Counted &counted, const std::string &code);
     void count_unobserved(std::chrono::nanoseconds now);
     void forget_unobserved(std::chrono::nanoseconds now);

@@ -12,6 +12,8 @@ namespace {
 
 // For one function in one process; further operations are counted as "other".
 constexpr std::size_t max_nccl_operations = 4'096;
+// What each takes in memory, about.
+constexpr std::size_t bytes_of_operation = 512;
 
 }  // namespace
 
@@ -33,13 +35,14 @@ void FunctionsAggregator::count_nccl(Process &process, Counted &counted,
     }
     auto found = counted.nccl.find(count->operation);
     if (found == counted.nccl.end()) {
-        const NcclOperation &shown = counted.nccl.size() < max_nccl_operations
-                                         ? count->operation
-                                         : NcclOperation{.datatype = "other",
-                                                         .op = "other",
-                                                         .communicator = "other",
-                                                         .rank = "other",
-                                                         .nranks = "other"};
+        const bool has_room =
+            counted.nccl.size() < max_nccl_operations && find_room(process, bytes_of_operation);
+        const NcclOperation &shown = has_room ? count->operation
+                                              : NcclOperation{.datatype = "other",
+                                                              .op = "other",
+                                                              .communicator = "other",
+                                                              .rank = "other",
+                                                              .nranks = "other"};
         auto values = labels(process, *counted.function);
         values.insert(values.end(),
                       {shown.datatype, shown.op, shown.communicator, shown.rank, shown.nranks});

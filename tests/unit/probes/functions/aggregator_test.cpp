@@ -181,6 +181,37 @@ TEST_CASE("past a number of codes, errors are other errors") {
     CHECK(fixture.page("function_errors_total") == expected);
 }
 
+TEST_CASE("kinds of errors of one user's processes leave room for those of others") {
+    constexpr std::size_t code = 192;
+    FunctionsFixture fixture(
+        FunctionsSettings{.budget = [](std::string_view) { return 2'000U; },
+                          .retention = 1min,
+                          .room = std::make_shared<UserRoom>(
+                              UserRoom::Limits{.bytes = 20 * code, .bytes_of_user = 10 * code})});
+    const auto f = fixture.number("f", with_all);
+    const auto fail = [&](std::uint32_t pid, std::uint32_t uid, std::string_view comm) {
+        func_process_record started = process(comm);
+        started.identity.uid = uid;
+        fixture.tell(of(pid, 5, started));
+        for (std::uint64_t result = 1; result <= 6; result++) {
+            fixture.tell(of(pid, 5, call(f, 1, result)));
+        }
+    };
+    const auto errors = [&](const std::string &comm, const std::string &result) {
+        const Page page = fixture.page("function_errors_total");
+        const auto found = page.find({comm, "", "", "", "libx.so.1", "f", result});
+        return found == page.end() ? 0 : found->second;
+    };
+    fail(1, 4'000'000'000, "first");
+    fail(2, 4'000'000'000, "second");
+    fail(3, 4'000'000'001, "third");
+    CHECK(errors("first", "6") == 1);
+    CHECK(errors("first", "other") == 0);
+    CHECK(errors("second", "4") == 1);
+    CHECK(errors("second", "other") == 2);
+    CHECK(errors("third", "6") == 1);
+}
+
 TEST_CASE("the extremes are those of the last whole minute, of all processes of a name") {
     FunctionsFixture fixture;
     fixture.tell(process());
