@@ -200,14 +200,8 @@ std::filesystem::path c_library() {
     return std::filesystem::canonical(info.dli_fname);
 }
 
-// As the exporter has measured them: a call takes three microseconds.
-void set_costs(FunctionPrograms &programs) {
-    programs.set_costs(
-        {{programs.mode(),
-          {.entry = 1000, .stepped_entry = 1000, .ending = 1000, .record = 1000, .stack = 0}}});
-}
-
-// A governor whose thread waits, when it first asks what a process costs, until it is let go.
+// Attaches to the functions, and is a governor whose thread waits, when it first asks what a
+// process costs, until it is let go.
 class HeldGovernor {
 public:
     explicit HeldGovernor(AttachedCopy &copy)
@@ -219,7 +213,13 @@ public:
                              released_.wait();
                              return std::uint64_t{1};
                          },
-                     .open_reader = [] { return fail("calls in flight cannot be listed"); }}) {}
+                     .open_reader = [] { return fail("calls in flight cannot be listed"); }}) {
+        copy.attach();
+        // As the exporter has measured them: a call takes three microseconds.
+        copy.programs().set_costs(
+            {{copy.programs().mode(),
+              {.entry = 1000, .stepped_entry = 1000, .ending = 1000, .record = 1000, .stack = 0}}});
+    }
     ~HeldGovernor() { release(); }
     HeldGovernor(const HeldGovernor &) = delete;
     HeldGovernor &operator=(const HeldGovernor &) = delete;
@@ -340,8 +340,6 @@ TEST_CASE("calls that come while the governor waits for the kernel are added up"
         GENERATE(Catch::Generators::from_range(harness::attach_modes({"session", "multi"})));
     CAPTURE(mode);
     AttachedCopy copy(mode, harness::standin("libcalls.so.1"), some_calls);
-    copy.attach();
-    set_costs(copy.programs());
     HeldGovernor governor(copy);
     governor.hold();
     // Of ten seconds, 300 ms may be lost: that is 50,000 calls, as each counts for twice its cost.
@@ -360,8 +358,6 @@ TEST_CASE("calls that come while the governor waits for the kernel take a bounde
         GENERATE(Catch::Generators::from_range(harness::attach_modes({"session", "multi"})));
     CAPTURE(mode);
     AttachedCopy copy(mode, harness::standin("libcalls.so.1"), some_calls);
-    copy.attach();
-    set_costs(copy.programs());
     HeldGovernor governor(copy);
     governor.hold();
     governor.note("calls_inner", 1);

@@ -28,6 +28,16 @@ using Json = nlohmann::json;
 
 namespace {
 
+using Steps = std::vector<std::string>;
+
+Steps repeated(Steps steps, int times, const Steps &step, const Steps &last = {}) {
+    for (int i = 0; i < times; i++) {
+        steps.insert(steps.end(), step.begin(), step.end());
+    }
+    steps.insert(steps.end(), last.begin(), last.end());
+    return steps;
+}
+
 double gaps(const Page &page, const std::string &what, const Labels &of) {
     const double by_drain = page.sum("gpusnoop_host_launch_gap_by_drain_seconds_" + what, of);
     if (!of.contains("drain")) {
@@ -86,15 +96,11 @@ TEST_CASE("a launching thread's gaps are explained by what it did in them", "[ke
                             "sinks: [{type: file, path: " + sink + ", events: launch_gaps}]\n");
     // The clocks of an emulated machine are wrong by a little at each step.
     const int steps = in_guest() ? 5 : 20;
-    std::vector<std::string> words = {"name",     "gapper", "launch", "inside",
-                                      "allocate", "burn",   "1"};
-    for (int i = 0; i < steps; i++) {
-        const std::vector<std::string> step = {
-            "inside", "synchronize", "sleep", "4", "burn",   "5",      "pipe",  "8",
-            "inside", "allocate",    "sleep", "3", "launch", "launch", "launch"};
-        words.insert(words.end(), step.begin(), step.end());
-    }
-    words.emplace_back("wait");
+    const auto words =
+        repeated({"name", "gapper", "launch", "inside", "allocate", "burn", "1"}, steps,
+                 {"inside", "synchronize", "sleep", "4", "burn", "5", "pipe", "8", "inside",
+                  "allocate", "sleep", "3", "launch", "launch", "launch"},
+                 {"wait"});
     Process process = start(exporter, words);
     process.go_on_to(2);
     const Page page = exporter.scrape();
@@ -225,14 +231,9 @@ TEST_CASE("a gap ends with the next launch of any thread of the process", "[kern
 TEST_CASE("a wait says nothing of what another thread submits during it", "[kernel]") {
     require_bpf();
     const Exporter exporter(host_time_config("auto"));
-    std::vector<std::string> words = {"name",     "delegator", "launch", "inside",
-                                      "allocate", "burn",      "1"};
-    for (int i = 0; i < 10; i++) {
-        const std::vector<std::string> step = {"inside", "synchronize", "delegate", "2",
-                                               "sleep",  "5",           "launch"};
-        words.insert(words.end(), step.begin(), step.end());
-    }
-    words.emplace_back("wait");
+    const auto words =
+        repeated({"name", "delegator", "launch", "inside", "allocate", "burn", "1"}, 10,
+                 {"inside", "synchronize", "delegate", "2", "sleep", "5", "launch"}, {"wait"});
     Process process = start(exporter, words);
     process.go_on_to(2);
     const Page page = exporter.scrape();
@@ -244,15 +245,11 @@ TEST_CASE("a wait says nothing of what another thread submits during it", "[kern
 TEST_CASE("a second wait begins a gap if another thread has submitted something", "[kernel]") {
     require_bpf();
     const Exporter exporter(host_time_config("auto"));
-    std::vector<std::string> words = {"name",     "rewaiter", "launch", "inside",
-                                      "allocate", "burn",     "1"};
-    for (int i = 0; i < 10; i++) {
-        const std::vector<std::string> step = {
-            "inside",      "synchronize", "sleep", "2",     "delegate", "2",     "inside",
-            "synchronize", "sleep",       "20",    "sleep", "5",        "launch"};
-        words.insert(words.end(), step.begin(), step.end());
-    }
-    words.emplace_back("wait");
+    const auto words =
+        repeated({"name", "rewaiter", "launch", "inside", "allocate", "burn", "1"}, 10,
+                 {"inside", "synchronize", "sleep", "2", "delegate", "2", "inside", "synchronize",
+                  "sleep", "20", "sleep", "5", "launch"},
+                 {"wait"});
     Process process = start(exporter, words);
     process.go_on_to(2);
     const Page page = exporter.scrape();
@@ -269,14 +266,10 @@ TEST_CASE("gaps and running time are of the GPU that is launched on", "[kernel]"
     require_bpf();
     const GpuNode node(3);
     const Exporter exporter(host_time_config("auto") + node.config());
-    std::vector<std::string> words = {"name", "changer", "device", "0", "launch"};
-    for (int i = 0; i < 5; i++) {
-        const std::vector<std::string> step = {"sleep",  "3",      "launch", "device", "1",
-                                               "sleep",  "5",      "burn",   "20",     "launch",
-                                               "launch", "device", "0"};
-        words.insert(words.end(), step.begin(), step.end());
-    }
-    words.emplace_back("wait");
+    const auto words = repeated({"name", "changer", "device", "0", "launch"}, 5,
+                                {"sleep", "3", "launch", "device", "1", "sleep", "5", "burn", "20",
+                                 "launch", "launch", "device", "0"},
+                                {"wait"});
     Process changer =
         start(exporter, words, {{"STANDIN_DEVICES", "2"}, {"CUDA_VISIBLE_DEVICES", "2,1"}});
     changer.go_on_to(2);
@@ -312,10 +305,7 @@ TEST_CASE("gaps and running time are of the GPU that is launched on", "[kernel]"
 TEST_CASE("launches without a pause are gaps of the shortest kind", "[kernel]") {
     require_bpf();
     const Exporter exporter(host_time_config("auto"));
-    std::vector<std::string> words = {"name", "hurry"};
-    words.insert(words.end(), 500, "launch");
-    words.emplace_back("wait");
-    Process process = start(exporter, words);
+    Process process = start(exporter, repeated({"name", "hurry"}, 500, {"launch"}, {"wait"}));
     process.go_on_to(2);
     // Calls come through a ring, gaps with the scrape.
     const Page page =
@@ -329,12 +319,8 @@ TEST_CASE("a gap whose record finds no room is counted, and is lost for the docu
     require_bpf();
     Exporter exporter(without_company(host_time_config("auto")));
     constexpr int launches = 1'600;
-    std::vector<std::string> words = {"name", "flooder"};
-    for (int i = 0; i < launches; i++) {
-        words.insert(words.end(), {"launch", "sleep", "1"});
-    }
-    words.insert(words.end(), {"launch", "wait"});
-    Process process = start(exporter, words);
+    Process process = start(exporter, repeated({"name", "flooder"}, launches,
+                                               {"launch", "sleep", "1"}, {"launch", "wait"}));
     exporter.process().signal(SIGSTOP);
     process.go_on_to(2);
     exporter.process().signal(SIGCONT);
@@ -360,13 +346,9 @@ TEST_CASE("a gap whose record finds no room is counted, and is lost for the docu
 
 TEST_CASE("a trace of gaps has each that is explained, when it ends", "[kernel]") {
     require_bpf();
-    std::vector<std::string> words = {standin("spends"), "wait", "name", "shown", "launch"};
-    for (int i = 0; i < 10; i++) {
-        const std::vector<std::string> step = {"inside", "synchronize", "sleep", "1",  "sleep",
-                                               "25",     "launch",      "sleep", "10", "launch"};
-        words.insert(words.end(), step.begin(), step.end());
-    }
-    Process process(words);
+    Process process(repeated(
+        {standin("spends"), "wait", "name", "shown", "launch"}, 10,
+        {"inside", "synchronize", "sleep", "1", "sleep", "25", "launch", "sleep", "10", "launch"}));
     process.wait_for_output("waiting 1");
     Trace trace("gap", host_time_config("auto"),
                 {"--comm=shown", "--min-duration=20ms", "--stack"});
@@ -391,11 +373,8 @@ TEST_CASE("a trace of gaps has each that is explained, when it ends", "[kernel]"
 
 TEST_CASE("a trace of gaps leaves out the one that was open when it began", "[kernel]") {
     require_bpf();
-    std::vector<std::string> words = {standin("spends"), "name", "paused", "wait"};
-    for (int i = 0; i < 2'000; i++) {
-        words.insert(words.end(), {"launch", "sleep", "30"});
-    }
-    const Process process(words);
+    const Process process(
+        repeated({standin("spends"), "name", "paused", "wait"}, 2'000, {"launch", "sleep", "30"}));
     process.wait_for_output("waiting 1");
     process.signal(SIGUSR1);
     Trace trace("gap", host_time_config("auto"), {"--comm=paused", "--min-duration=20ms"});
