@@ -61,7 +61,7 @@
 #include "exporter/http/server.h"
 #include "exporter/metrics/self.h"
 #include "exporter/metrics/text.h"
-#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/pipeline.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/frame/processes/traced_processes.h"

@@ -16,7 +16,7 @@
 #include "exporter/base/text/quantity_text.h"
 #include "exporter/base/version.h"
 #include "exporter/http/request_parts.h"
-#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/status/assets.h"
 #include "exporter/status/facts.h"

@@ -9,8 +9,8 @@
 //
 // `cuda` and `functions` have their own tracers (cuda/trace/, functions/trace/ in probes/), because
 // they name kernels and stacks. The others pass on each record instead of counting it
-// (probes/frame/trace/event_tracer.h). Those that trace only some processes
-// (probes/frame/trace/target_tracer.h) run the probe `cuda` beside them, which finds GPU processes.
+// (probes/frame/trace/event_tracer.h). Those that trace only some processes run the probe `cuda`
+// beside them, which finds GPU processes.
 // Each makes an Event of a record (event_of() of the probe), and lines.h makes text or JSON of
 // it.
 #pragma once

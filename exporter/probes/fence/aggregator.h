@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "bpf/fence/fence.h"
-#include "exporter/probes/frame/counting_aggregator.h"
+#include "exporter/probes/frame/processes/process_table.h"
 
 namespace gpusnoop::probes {
 

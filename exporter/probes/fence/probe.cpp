@@ -9,7 +9,7 @@
 #include "exporter/ebpf/attach/kernel_hooks.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
-#include "exporter/probes/frame/trace/target_tracer.h"
+#include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/system/machine.h"
 #include "exporter/trace/lines.h"
 #include "fence.skel.h"

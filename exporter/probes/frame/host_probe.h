@@ -16,8 +16,15 @@ namespace gpusnoop::probes {
 
 // The settings for the series of a host probe: the table of followed processes says who a process
 // is.
-[[nodiscard]] SeriesSettings host_series_settings(const config::Config &config,
-                                                  const TracedProcessesPtr &traced);
+[[nodiscard]] inline SeriesSettings host_series_settings(const config::Config &config,
+                                                         const TracedProcessesPtr &traced) {
+    SeriesSettings settings = series_settings(config);
+    settings.look_up = [traced](ProcessIdentity &identity) {
+        const auto followed = traced->follow();
+        return followed ? (*followed)->identify(identity) : look_up(identity);
+    };
+    return settings;
+}
 
 // The skeleton `S` has the maps of bpf/lib/processes/followed.bpf.h, too; see there. The
 // aggregator's ProcessTable must keep processes for a while after their end (`host_grace`), as

@@ -20,7 +20,7 @@
 #include "exporter/ebpf/calibration.h"
 #include "exporter/ebpf/maps/wakeups.h"
 #include "exporter/ebpf/object.h"
-#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/series/family.h"
 

@@ -28,7 +28,7 @@
 // functions and a hash that all nodes share (count/nccl_functions.h). Each
 // process also has counts per function (count/snapshot.h), which no budget folds: for
 // /api/v1/functions (report/functions_api.h), the report in the log (report/log_report.h) and
-// `top`. report/rates.h computes rates and quantiles. report/call.h is a single call:
+// `top`. report/rates.h computes rates and quantiles. Of single calls,
 // report/call_details.h keeps the last slow ones, a resolver thread names their stacks
 // (report/slow_calls.h), which also makes lines for the sinks. Nothing depends on the
 // order of records. Functions with different buckets have a family each, which the page joins

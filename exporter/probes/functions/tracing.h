@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/probes/functions/report/call.h"
+#include "exporter/probes/functions/report/slow_calls.h"
 #include "exporter/probes/functions/select/selection.h"
 #include "exporter/probes/functions/setting_groups.h"
 #include "exporter/symbols/elf/elf_file.h"

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "bpf/host_block.h"
-#include "exporter/probes/frame/counting_aggregator.h"
+#include "exporter/probes/frame/processes/process_table.h"
 
 namespace gpusnoop::probes {
 

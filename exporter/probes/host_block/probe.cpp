@@ -10,7 +10,7 @@
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/processes/process_counts.h"
-#include "exporter/probes/frame/trace/target_tracer.h"
+#include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/host_block/aggregator.h"
 #include "exporter/symbols/names/syscall_names.h"
 #include "exporter/trace/lines.h"

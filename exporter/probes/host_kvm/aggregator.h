@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "bpf/host_kvm.h"
-#include "exporter/probes/frame/counting_aggregator.h"
+#include "exporter/probes/frame/processes/process_table.h"
 
 namespace gpusnoop::probes {
 

@@ -11,7 +11,7 @@
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/frame/processes/target_table.h"
-#include "exporter/probes/frame/trace/target_tracer.h"
+#include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/host_kvm/aggregator.h"
 #include "exporter/trace/lines.h"
 #include "host_kvm.skel.h"

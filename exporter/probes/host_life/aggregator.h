@@ -14,7 +14,7 @@
 
 #include "bpf/host_life.h"
 #include "exporter/config/config.h"
-#include "exporter/probes/frame/counting_aggregator.h"
+#include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/probes/host_life/exits.h"
 #include "exporter/probes/host_life/reports/report.h"
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "bpf/host_life.h"
-#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"
 #include "exporter/probes/host_life/reports/report.h"

@@ -12,7 +12,7 @@
 #include "exporter/base/log.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/reports/report_facts.h"
-#include "exporter/probes/frame/trace/target_tracer.h"
+#include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/host_life/dying_calls.h"
 #include "exporter/probes/host_life/exits.h"
 #include "exporter/probes/host_life/probe.h"

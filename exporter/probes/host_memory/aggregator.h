@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bpf/host_memory.h"
-#include "exporter/probes/frame/counting_aggregator.h"
+#include "exporter/probes/frame/processes/process_table.h"
 
 namespace gpusnoop::probes {
 

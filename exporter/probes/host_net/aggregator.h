@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bpf/host_net/host_net.h"
-#include "exporter/probes/frame/counting_aggregator.h"
+#include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/probes/host_net/connections.h"
 
 namespace gpusnoop::probes {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bpf/host_net/host_net.h"
-#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/processes/process_names.h"
 
 namespace gpusnoop::probes {

@@ -18,7 +18,7 @@
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/processes/process_counts.h"
-#include "exporter/probes/frame/trace/target_tracer.h"
+#include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/host_net/aggregator.h"
 #include "exporter/probes/host_net/cgroups.h"
 #include "exporter/probes/host_net/connections.h"

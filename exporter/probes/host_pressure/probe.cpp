@@ -15,7 +15,7 @@
 #include "exporter/base/read_file.h"
 #include "exporter/base/text/text.h"
 #include "exporter/discovery/gpus/gpus.h"
-#include "exporter/probes/frame/bpf/attach_state.h"
+#include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/processes/traced_processes.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bpf/host_tasks.h"
-#include "exporter/probes/frame/counting_aggregator.h"
+#include "exporter/probes/frame/processes/process_table.h"
 
 namespace gpusnoop::probes {
 

@@ -8,7 +8,7 @@
 #include "exporter/probes/frame/probe_kind.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/frame/processes/traced_processes.h"
-#include "exporter/probes/host_time/gaps/long_gaps.h"
+#include "exporter/probes/host_time/gaps/gaps.h"
 
 namespace gpusnoop::probes {
 

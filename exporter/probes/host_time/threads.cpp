@@ -8,7 +8,6 @@
 #include "exporter/base/seconds.h"
 #include "exporter/base/text/quantity_text.h"
 #include "exporter/base/text/text.h"
-#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/host_time/aggregator.h"
 #include "exporter/probes/host_time/calls.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "bpf/host_time/host_time.h"
-#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/host_time/process_times.h"
 

@@ -8,7 +8,7 @@
 
 #include "exporter/config/units.h"
 #include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/trace/target_tracer.h"
+#include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/host_time/calls.h"
 #include "exporter/probes/host_time/probe.h"
 #include "exporter/trace/lines.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "exporter/probes/frame/processes/process_identity.h"
-#include "exporter/probes/host_time/gaps/long_gaps.h"
+#include "exporter/probes/host_time/gaps/gaps.h"
 #include "exporter/trace/trace.h"
 
 namespace gpusnoop::trace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/in_flight/watch.h"
 

@@ -14,7 +14,7 @@
 #include "exporter/base/log.h"
 #include "exporter/base/rate_limit.h"
 #include "exporter/base/result.h"
-#include "exporter/probes/frame/bpf/attach_state.h"
+#include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/calls/open_calls.h"
 #include "exporter/probes/frame/overview.h"

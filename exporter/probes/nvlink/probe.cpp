@@ -17,7 +17,6 @@
 #include "exporter/config/reader.h"
 #include "exporter/ebpf/attach/kernel_hooks.h"
 #include "exporter/ebpf/kernel_types.h"
-#include "exporter/probes/frame/bpf/attach_state.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/nvlink/aggregator.h"

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bpf/pcie.h"
-#include "exporter/probes/frame/counting_aggregator.h"
 #include "exporter/probes/frame/pci_address.h"
+#include "exporter/probes/frame/processes/process_table.h"
 
 namespace gpusnoop::probes {
 

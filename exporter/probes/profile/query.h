@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "exporter/base/result.h"
-#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/profile/probe.h"
 #include "exporter/probes/profile/profile.h"
 

@@ -9,7 +9,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/ebpf/handover.h"
-#include "exporter/probes/frame/trace/target_tracer.h"
+#include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

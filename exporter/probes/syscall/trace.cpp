@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "exporter/probes/frame/trace/target_tracer.h"
+#include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/syscall/probe.h"
 #include "exporter/probes/syscall/settings.h"
 #include "exporter/symbols/names/syscall_names.h"

@@ -17,7 +17,7 @@
 #include "exporter/probes/frame/allocations/allocations_api.h"
 #include "exporter/probes/frame/allocations/call_sites.h"
 #include "exporter/probes/frame/bpf/overhead.h"
-#include "exporter/probes/frame/counting_aggregator.h"
+#include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/probes/frame/torch_refusals.h"
 #include "exporter/probes/torch/blocks.h"
 #include "exporter/probes/torch/budget.h"

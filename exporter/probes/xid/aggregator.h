@@ -15,9 +15,9 @@
 
 #include "exporter/base/rate_limit.h"
 #include "exporter/discovery/gpus/gpus.h"
-#include "exporter/probes/frame/api/api_page.h"
-#include "exporter/probes/frame/counting_aggregator.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/overview.h"
+#include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/probes/xid/report.h"
 #include "exporter/processes/process_names.h"
 

@@ -7,7 +7,6 @@
 #include "exporter/base/log.h"
 #include "exporter/base/text/quantity_text.h"
 #include "exporter/probes/cuda/memory/counters.h"
-#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/system/machine.h"
 
 namespace gpusnoop::probes {

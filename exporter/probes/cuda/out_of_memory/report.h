@@ -12,7 +12,7 @@
 
 #include "exporter/base/rate_limit.h"
 #include "exporter/probes/cuda/out_of_memory/verdict.h"
-#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/overview.h"
 #include "exporter/sinks/sinks.h"
 

@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/symbols/stacks/stack_text.h"
 
 namespace gpusnoop::probes {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "exporter/probes/frame/allocations/call_sites.h"
-#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/processes/process_names.h"
 

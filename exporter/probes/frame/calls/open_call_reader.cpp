@@ -7,7 +7,6 @@
 
 #include "exporter/ebpf/mappings/iterator.h"
 #include "exporter/ebpf/maps/ring.h"
-#include "exporter/ebpf/object.h"
 
 namespace gpusnoop::probes {
 

@@ -21,8 +21,6 @@
 #include "exporter/config/globs.h"
 #include "exporter/config/reader.h"
 #include "exporter/ebpf/maps/hash_map.h"
-#include "exporter/ebpf/maps/ring.h"
-#include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/processes/proc.h"
 #include "exporter/system/machine.h"

@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <map>
 #include <system_error>
-#include <utility>
 
 #include "bpf/lib/python/stacks.h"
 #include "exporter/base/log.h"

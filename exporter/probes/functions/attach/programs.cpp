@@ -12,8 +12,6 @@
 #include "exporter/base/log.h"
 #include "exporter/base/text/text.h"
 #include "exporter/ebpf/attach/link.h"
-#include "exporter/ebpf/features.h"
-#include "exporter/ebpf/object.h"
 #include "exporter/probes/functions/limit/dear_functions.h"
 #include "exporter/system/machine.h"
 #include "functions.skel.h"

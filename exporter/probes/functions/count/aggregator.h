@@ -24,10 +24,9 @@
 #include "exporter/probes/frame/processes/user_room.h"
 #include "exporter/probes/functions/attach/function_ids.h"
 #include "exporter/probes/functions/count/families.h"
-#include "exporter/probes/functions/count/minute_range.h"
 #include "exporter/probes/functions/count/nccl.h"
 #include "exporter/probes/functions/count/snapshot.h"
-#include "exporter/probes/functions/report/call.h"
+#include "exporter/probes/functions/report/slow_calls.h"
 #include "exporter/series/family.h"
 
 namespace gpusnoop::probes {

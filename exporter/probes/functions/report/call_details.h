@@ -7,10 +7,9 @@
 #include <vector>
 
 #include "exporter/config/config.h"
-#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/probe.h"
 #include "exporter/probes/functions/attach/programs.h"
-#include "exporter/probes/functions/report/call.h"
 #include "exporter/probes/functions/report/slow_calls.h"
 #include "exporter/probes/functions/settings.h"
 #include "exporter/sinks/sinks.h"

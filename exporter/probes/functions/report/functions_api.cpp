@@ -11,7 +11,6 @@
 
 #include "exporter/base/seconds.h"
 #include "exporter/base/version.h"
-#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/processes/process_names.h"
 #include "exporter/system/machine.h"
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string_view>
 
-#include "exporter/probes/frame/api/api_page.h"
+#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/functions/count/snapshot.h"
 
 namespace gpusnoop::probes {

@@ -20,7 +20,6 @@
 #include "exporter/trace/event.h"
 #include "exporter/trace/lines.h"
 #include "exporter/trace/stack_names.h"
-#include "exporter/trace/trace.h"
 
 namespace gpusnoop::trace {
 

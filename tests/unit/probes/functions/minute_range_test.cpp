@@ -1,4 +1,4 @@
-#include "exporter/probes/functions/count/minute_range.h"
+#include "exporter/probes/functions/count/snapshot.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>

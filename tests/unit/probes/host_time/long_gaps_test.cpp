@@ -1,5 +1,5 @@
 // /api/v1/launch_gaps, and the lines of `trace gap`.
-#include "exporter/probes/host_time/gaps/long_gaps.h"
+#include "exporter/probes/host_time/gaps/gaps.h"
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
