@@ -7,11 +7,12 @@ from fleet import buckets
 from fleet.clock import wobble
 
 BUSES = ("1b", "3b", "86", "af")
-PROBES = ("cuda", "functions", "torch", "pcie", "nvlink", "syscall", "fence", "host_time", "host_life", "host_tasks", "host_pressure", "host_memory", "host_net", "host_block", "host_irq", "host_kvm", "xid", "in_flight")
+PROBES = ("cuda", "functions", "torch", "pcie", "nvlink", "syscall", "fence", "host_time", "host_life", "host_tasks",
+          "host_pressure", "host_memory", "host_net", "host_block", "host_irq", "host_kvm", "xid", "in_flight")
 # Of the reasons for which events are lost, those that operators meet.
 LOST = ("ring_full", "throttled", "allocation_table", "skipped", "forgotten")
-FEATURES = ("btf", "kernel_reads", "ring_buffer", "uprobe_multi", "uprobe_session", "uprobe_perf", "kprobes",
-            "dma_fence_tracepoints", "probe_cost")
+FEATURES = ("btf", "kernel_reads", "ring_buffer", "uprobe_multi", "uprobe_multi_process", "uprobe_session",
+            "uprobe_perf", "uretprobe_seccomp", "probe_cost")
 HOST = {"container_id": "", "script": "", "slurm_job_id": ""}
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import math
 import pathlib
+import re
 import sys
 import unittest
 
@@ -14,9 +15,10 @@ DASHBOARDS = pathlib.Path(__file__).resolve().parents[2] / "dashboards"
 sys.path.insert(0, str(DASHBOARDS))
 
 # pylint: disable=wrong-import-position
-from fleet import past
+from fleet import node, past
 from fleet.generate import Fleet
 
+EXPORTER = DASHBOARDS.parent / "exporter"
 END, HOURS, STEP = 1_700_006_400, 1, 300
 
 
@@ -42,6 +44,17 @@ class Samples(unittest.TestCase):
     def test_all_families_that_dashboards_show_are_there(self):
         unshown = json.loads((DASHBOARDS / "unshown.json").read_text(encoding="utf-8"))
         self.assertLessEqual(set(self.fleet.catalog.families) - self.fleet.families, set(unshown))
+
+    def test_nodes_have_all_probes(self):
+        kinds = "".join(file.read_text(encoding="utf-8") for file in (EXPORTER / "probes").glob("*/probe.cpp"))
+        self.assertEqual(set(node.PROBES), set(re.findall(r'const ProbeKind \w+_kind = \{\s*\.name = "(\w+)"', kinds)))
+
+    def test_nodes_have_all_features_of_kernels(self):
+        tried = (EXPORTER / "ebpf/features.cpp").read_text(encoding="utf-8")
+        measured = (EXPORTER / "ebpf/calibration.h").read_text(encoding="utf-8")
+        names = re.findall(r'\bverdict\(\s*"(\w+)"|std::string_view \w+ = "(\w+)"', tried)
+        self.assertEqual(set(node.FEATURES), {name or other for name, other in names} |
+                         set(re.findall(r'Feature feature_\{"(\w+)"', measured)))
 
     def test_the_same_end_gives_the_same_text(self):
         self.assertEqual(text_of(Fleet(END, HOURS, STEP)), self.text)
