@@ -312,3 +312,75 @@ TEST_CASE("promtool has no complaint about any family of list-metrics", "[e2e]")
     CHECK(complaint.output.find("_total") != std::string::npos);
     CHECK(complaint.code != 0);
 }
+
+TEST_CASE("Prometheus reads OpenMetrics, and stores who was slow", "[e2e]") {
+    require_bpf();
+    e2e::require_prometheus();
+    const Exporter exporter(
+        "cuda: {enabled: false}\nfunctions:\n  groups:\n    sleepers:\n"
+        "      libraries: [\"libcalls.so*\"]\n      slow_threshold: 50ms\n"
+        "      functions: [calls_sleep]\n");
+    const Process holder({standin("calls"), "--iterations", "0", "--hold", "--name", "holder"});
+    exporter.wait_until_attached_to(standin("libcalls.so.1"));
+    const Process program({standin("calls"), "--scenario", "sleep", "--hold", "--name", "sleeper"});
+    program.wait_for_output("holding");
+    const std::string name = "gpusnoop_function_slow_calls_total";
+    // All of them are counted when all have ended, and the list is as long.
+    YAML::Node last;
+    eventually("the slow calls to be counted: " + exporter.log(), [&] {
+        const YAML::Node calls =
+            YAML::Load(e2e::get(exporter.port(), "/api/v1/slow_calls?comm=sleeper"))["slow_calls"];
+        last = calls.size() == 0 ? YAML::Node() : calls[0];  // the newest
+        return calls.size() >= 8 && exporter.scrape().sum(name, {{"comm", "sleeper"}}) ==
+                                        static_cast<double>(calls.size());
+    });
+    const auto page = [&](const std::string &accept) {
+        return http(exporter.port(), "/metrics", "GET", accept);
+    };
+    const HttpAnswer openmetrics = page("Accept: application/openmetrics-text; version=1.0.0\r\n");
+    CHECK(openmetrics.headers.find(
+              "Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n") !=
+          std::string::npos);
+    CHECK(openmetrics.headers.find("Vary: Accept-Encoding, Accept\r\n") != std::string::npos);
+    CHECK(openmetrics.body.ends_with("\n# EOF\n"));
+    const std::string wanted = " # {pid=\"" + std::to_string(program.pid()) +
+                               "\",comm=\"sleeper\"} " +
+                               last["duration_seconds"].as<std::string>() + " ";
+    INFO(wanted << openmetrics.body);
+    CHECK(openmetrics.body.find(wanted) != std::string::npos);
+    const HttpAnswer text = page("");
+    CHECK(text.headers.find("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n") !=
+          std::string::npos);
+    CHECK(text.body.find("# {") == std::string::npos);
+    CHECK(text.body.find("# EOF") == std::string::npos);
+    const Finished checked = e2e::promtool(text.body);
+    CHECK(checked.output.empty());
+    CHECK(checked.code == 0);
+    // The same samples, whatever they are called by.
+    CHECK(count(text.body, "\n") - count(text.body, "\n# ") ==
+          count(openmetrics.body, "\n") - count(openmetrics.body, "\n# "));
+
+    const e2e::Prometheus prometheus(exporter.port(),
+                                     {.flags = {"--enable-feature=exemplar-storage"}});
+    prometheus.wait_for_scrapes(1);
+    CHECK(prometheus.value("up{job=\"gpusnoop\"}") == 1);
+    CHECK(prometheus.value(name, {{"comm", "sleeper"}}) >= 8);
+    // Beside the number of slow calls, and in the bucket of the call's duration.
+    for (const std::string &of : {name, std::string("gpusnoop_function_duration_seconds_bucket")}) {
+        CAPTURE(of);
+        const YAML::Node stored = YAML::Load(e2e::get(
+            prometheus.port(), "/api/v1/query_exemplars?query=" + of + "&start=0&end=9999999999"));
+        REQUIRE(stored["data"].size() == 1);
+        const YAML::Node labels = stored["data"][0]["seriesLabels"];
+        CHECK(labels["function"].as<std::string>() == "calls_sleep");
+        // One call was the last: it is one exemplar, however often it is scraped.
+        REQUIRE(stored["data"][0]["exemplars"].size() == 1);
+        const YAML::Node exemplar = stored["data"][0]["exemplars"][0];
+        CHECK(exemplar["labels"]["pid"].as<int>() == program.pid());
+        CHECK(exemplar["labels"]["comm"].as<std::string>() == "sleeper");
+        const auto seconds = exemplar["value"].as<double>();
+        CHECK(seconds == last["duration_seconds"].as<double>());
+        CHECK((of == name || seconds <= labels["le"].as<double>()));
+        CHECK(exemplar["timestamp"].as<double>() > 1.6e9);
+    }
+}

@@ -35,9 +35,6 @@ int g_failures = 0;
     } while (false)
 
 constexpr std::size_t kGranularity = std::size_t{2} << 20U;
-void use_first_device() {
-    EXPECT(cudaSetDevice(0) == 0);
-}
 
 void free_by_the_other_api() {
     void *by_runtime = nullptr;
@@ -136,7 +133,7 @@ void check_errors_of_contexts(const TruthSnapshot &truth) {
 // Memory with a handle is nobody's context's.
 void resets() {
     void *memory = nullptr;
-    use_first_device();
+    EXPECT(cudaSetDevice(0) == 0);
     EXPECT(cudaMalloc(&memory, 100) == 0);
     EXPECT(cudaMallocHost(&memory, 200) == 0);
     standin::MemoryHandle handle = 0;
@@ -144,7 +141,7 @@ void resets() {
     EXPECT(cuMemCreate(&handle, kGranularity, &properties, 0) == 0);
     EXPECT(cudaSetDevice(1) == 0);
     EXPECT(cudaMallocManaged(&memory, 400, 1) == 0);
-    use_first_device();
+    EXPECT(cudaSetDevice(0) == 0);
     EXPECT(cudaDeviceReset() == 0);
     EXPECT(cudaMalloc(&memory, 800) == 0);
     EXPECT(cuDevicePrimaryCtxReset_v2(1) == 0);
