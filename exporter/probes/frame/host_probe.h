@@ -1,15 +1,22 @@
 // A BpfProbe of the host group: it counts followed processes.
 #pragma once
 
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
 #include <chrono>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "exporter/base/log.h"
 #include "exporter/base/result.h"
+#include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
+#include "exporter/probes/frame/processes/followed_processes.h"
+#include "exporter/probes/frame/processes/process_table.h"
 #include "exporter/probes/frame/processes/traced_processes.h"
 
 namespace gpusnoop::probes {
@@ -71,6 +78,46 @@ protected:
             log::info("following " + std::string(what),
                       {{"probe", this->state().probe()}, {"of", of}});
         });
+    }
+
+    // The ring of a trace, which uses each record that is valid, with its process.
+    template <typename Record, typename IsValid, typename Use>
+    std::vector<ProbeRing> ring_of_trace(bpf_map *map, IsValid is_valid, Use use) {
+        return {{map, bpf_map__max_entries(map), [=, this](auto bytes) {
+                     const auto record = ebpf::decode<Record>(bytes);
+                     if (!record || record->role >= FOLLOWED_ROLES || !is_valid(*record)) {
+                         return false;
+                     }
+                     followed_->drain();  // who the process is
+                     use(*record,
+                         this->aggregator().process_of({record->head.tgid, record->head.since_ns}));
+                     return true;
+                 }}};
+    }
+
+    // Calls use(key, value) for each entry of a table of counts. `Key` has the process as `tgid`
+    // and `since_ns`. Entries of processes that are not known any more have been used before, and
+    // are deleted: the ProcessTable has the grace counts_grace. `what` the table has is for the
+    // log.
+    template <typename Key, typename Value, typename Use>
+    void read_counts(const bpf_map *map, std::string_view what, Use use) {
+        std::vector<std::pair<Key, Value>> all;
+        const auto read = ebpf::for_each_lookup<Key, Value>(
+            bpf_map__fd(map), bpf_map__max_entries(map),
+            [&](const Key &key, const Value &value) { all.emplace_back(key, value); });
+        if (!read) {
+            log::warn("cannot read a table of counts",
+                      {{"of", what}, {"reason", read.error().message}});
+        }
+        followed_->drain();  // who the processes are
+        for (const auto &[key, value] : all) {
+            const ProcessKey process{key.tgid, key.since_ns};
+            if (this->aggregator().processes().contains(process) || followed_->knows(process)) {
+                use(key, value);
+            } else {
+                bpf_map_delete_elem(bpf_map__fd(map), &key);
+            }
+        }
     }
 
     // While the probe is up.

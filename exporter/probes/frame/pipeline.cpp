@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <utility>
 
 #include "exporter/processes/arguments.h"
 #include "exporter/system/priority.h"

@@ -2,7 +2,9 @@
 // ProbeKind, and registry.cpp has the list of them.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -27,8 +29,6 @@
 
 namespace gpusnoop::probes {
 
-// What a probe needs of the kernel and of the node that not each of them has. `doctor` says what is
-// missing, and what that costs.
 // What can be asked of a machine.
 struct KernelView {
     std::function<bool(const std::string &type, const std::string &member)> has_member;
@@ -36,13 +36,29 @@ struct KernelView {
     std::function<bool(const std::string &path)> has_file;
 };
 
-// Texts without a period. Some are about the configuration.
+// What a probe needs of the kernel and of the node that not each of them has. `doctor` says what is
+// missing, and what that costs. Texts without a period. Some are about the configuration.
 struct KernelNeed {
     std::string_view thing;   // that is missing
     std::string_view reason;  // such as the option that it is built without
     std::string_view costs;   // what does not work then
     bool (*is_met)(const KernelView &kernel, const config::Config &config);
 };
+
+// For is_met: the kernel has all of these tracepoints, or this member of a type.
+template <std::size_t size>
+struct KernelName {
+    consteval KernelName(const char (&name)[size]) { std::ranges::copy(name, text); }
+    char text[size]{};
+};
+template <KernelName... tracepoints>
+bool has_tracepoints(const KernelView &kernel, const config::Config & /*config*/) {
+    return (kernel.has_tracepoint(tracepoints.text) && ...);
+}
+template <KernelName type, KernelName member>
+bool has_member(const KernelView &kernel, const config::Config & /*config*/) {
+    return kernel.has_member(type.text, member.text);
+}
 
 }  // namespace gpusnoop::probes
 

@@ -33,11 +33,6 @@ public:
 
     // `device` is its name. Counts the difference from what was read of this key before.
     void on_times(const block_key &key, const block_times &now, const std::string &device);
-
-    // Valid until the next tidy().
-    [[nodiscard]] const ProcessIdentity &process_of(const ProcessKey &key) {
-        return processes_.of(key);
-    }
 };
 
 // Names of block devices.

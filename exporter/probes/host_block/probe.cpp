@@ -9,7 +9,6 @@
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
-#include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/host_block/aggregator.h"
 #include "exporter/symbols/names/syscall_names.h"
@@ -41,19 +40,14 @@ private:
     }
 
     std::vector<ProbeRing> rings(host_block_bpf &skeleton) override {
-        bpf_map *const map = skeleton.maps.block_events;
-        return {{map, bpf_map__max_entries(map), [this](auto bytes) {
-                     const auto record = ebpf::decode<block_record>(bytes);
-                     if (!record || record->operation >= BLOCK_OPERATIONS ||
-                         record->role >= FOLLOWED_ROLES || !trace_.on_request) {
-                         return false;
-                     }
-                     followed().drain();  // who the process is
-                     trace_.on_request(
-                         *record, names_.of(record->device),
-                         aggregator().process_of({record->head.tgid, record->head.since_ns}));
-                     return true;
-                 }}};
+        return ring_of_trace<block_record>(
+            skeleton.maps.block_events,
+            [this](const auto &record) {
+                return record.operation < BLOCK_OPERATIONS && trace_.on_request != nullptr;
+            },
+            [this](const auto &record, const auto &process) {
+                trace_.on_request(record, names_.of(record.device), process);
+            });
     }
 
     // The ends first, so that each request that is seen to begin is seen to end.
@@ -65,11 +59,11 @@ private:
     }
 
     void refresh() override {
-        read_process_counts<block_key, block_times>(
-            skeleton().maps.block_counts, followed(), aggregator().processes(), "block requests",
-            [&](const block_key &key, const block_times &times) {
-                aggregator().on_times(key, times, names_.of(key.device));
-            });
+        read_counts<block_key, block_times>(skeleton().maps.block_counts, "block requests",
+                                            [&](const block_key &key, const block_times &times) {
+                                                aggregator().on_times(key, times,
+                                                                      names_.of(key.device));
+                                            });
     }
 
     BlockTrace trace_;
@@ -80,14 +74,8 @@ constexpr KernelNeed block_needs[] = {
     {.thing = "the tracepoints of block requests",
      .reason = "the kernel is built without CONFIG_BLOCK",
      .costs = "the probe fails",
-     .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_tracepoint("block_rq_insert") &&
-                    kernel.has_tracepoint("block_rq_merge") &&
-                    kernel.has_tracepoint("block_rq_requeue") &&
-                    kernel.has_tracepoint("block_rq_issue") &&
-                    kernel.has_tracepoint("block_rq_complete");
-         }},
+     .is_met = has_tracepoints<"block_rq_insert", "block_rq_merge", "block_rq_requeue",
+                               "block_rq_issue", "block_rq_complete">},
 };
 
 constexpr const trace::Kind *block_traces[] = {&trace::block_trace};

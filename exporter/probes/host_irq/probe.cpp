@@ -5,7 +5,6 @@
 
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/host_irq/aggregator.h"
 #include "host_irq.skel.h"
 
@@ -19,8 +18,6 @@ public:
         : HostProbe("host_irq", config, std::move(traced)) {}
 
 private:
-    std::vector<ProbeRing> rings(host_irq_bpf & /*skeleton*/) override { return {}; }
-
     // The ends first, so that each interrupt that is seen to begin is seen to end.
     Result<> attach(host_irq_bpf &skeleton) override {
         const std::vector<const bpf_program *> programs = {
@@ -30,8 +27,8 @@ private:
     }
 
     void refresh() override {
-        read_process_counts<irq_key, counted_times>(
-            skeleton().maps.irq_counts, followed(), aggregator().processes(), "interrupts",
+        read_counts<irq_key, counted_times>(
+            skeleton().maps.irq_counts, "interrupts",
             [&](const irq_key &key, const counted_times &times) {
                 aggregator().on_times(
                     key, times,
@@ -47,11 +44,7 @@ constexpr KernelNeed irq_needs[] = {
      .reason = "the kernel has no irq:irq_handler_entry or irq:softirq_entry",
      .costs = "the probe fails",
      .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_tracepoint("irq_handler_entry") &&
-                    kernel.has_tracepoint("irq_handler_exit") &&
-                    kernel.has_tracepoint("softirq_entry") && kernel.has_tracepoint("softirq_exit");
-         }},
+         has_tracepoints<"irq_handler_entry", "irq_handler_exit", "softirq_entry", "softirq_exit">},
 };
 
 }  // namespace

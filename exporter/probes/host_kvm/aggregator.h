@@ -28,10 +28,6 @@ public:
 
     // Counts the difference from what was read of this key before.
     void on_times(const kvm_key &key, const counted_times &now);
-
-    [[nodiscard]] const ProcessIdentity &process_of(const ProcessKey &key) {
-        return processes_.of(key);
-    }
 };
 
 // Names of the reasons for which virtual CPUs return to their process.

@@ -9,7 +9,6 @@
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
-#include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/frame/processes/target_table.h"
 #include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/host_kvm/aggregator.h"
@@ -40,18 +39,10 @@ private:
     }
 
     std::vector<ProbeRing> rings(host_kvm_bpf &skeleton) override {
-        bpf_map *const map = skeleton.maps.kvm_events;
-        return {{map, bpf_map__max_entries(map), [this](auto bytes) {
-                     const auto record = ebpf::decode<kvm_record>(bytes);
-                     if (!record || record->event >= KVM_EVENTS || record->role >= FOLLOWED_ROLES ||
-                         !trace_) {
-                         return false;
-                     }
-                     followed().drain();  // who the process is
-                     trace_(*record,
-                            aggregator().process_of({record->head.tgid, record->head.since_ns}));
-                     return true;
-                 }}};
+        return ring_of_trace<kvm_record>(
+            skeleton.maps.kvm_events,
+            [this](const auto &record) { return record.event < KVM_EVENTS && trace_ != nullptr; },
+            [this](const auto &record, const auto &process) { trace_(record, process); });
     }
 
     Result<> attach(host_kvm_bpf &skeleton) override {
@@ -71,11 +62,10 @@ private:
     }
 
     void refresh() override {
-        read_process_counts<kvm_key, counted_times>(
-            skeleton().maps.kvm_counts, followed(), aggregator().processes(),
-            "exits of virtual machines", [&](const kvm_key &key, const counted_times &times) {
-                aggregator().on_times(key, times);
-            });
+        read_counts<kvm_key, counted_times>(skeleton().maps.kvm_counts, "exits of virtual machines",
+                                            [&](const kvm_key &key, const counted_times &times) {
+                                                aggregator().on_times(key, times);
+                                            });
     }
 
     const KvmTrace trace_;
@@ -86,13 +76,8 @@ constexpr KernelNeed kvm_needs[] = {
     {.thing = "the tracepoints of virtual machines",
      .reason = "the module kvm is not loaded, has no BTF, or needs CAP_SYS_ADMIN to be looked at",
      .costs = "the probe fails; load the module before the exporter starts",
-     .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_tracepoint("kvm:kvm_exit") &&
-                    kernel.has_tracepoint("kvm:kvm_entry") &&
-                    kernel.has_tracepoint("kvm:kvm_userspace_exit") &&
-                    kernel.has_tracepoint("kvm:kvm_vcpu_wakeup");
-         }},
+     .is_met = has_tracepoints<"kvm:kvm_exit", "kvm:kvm_entry", "kvm:kvm_userspace_exit",
+                               "kvm:kvm_vcpu_wakeup">},
     {.thing = "processes that run virtual machines",
      .reason = "`targets` names none",
      .costs = "nothing is counted",

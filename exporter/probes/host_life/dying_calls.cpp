@@ -11,7 +11,6 @@
 #include "bpf/lib/processes/followed.h"
 #include "dying.skel.h"
 #include "exporter/base/log.h"
-#include "exporter/ebpf/maps/ring.h"
 #include "exporter/probes/frame/python/code_names.h"
 
 namespace gpusnoop::probes {

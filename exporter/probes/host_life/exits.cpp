@@ -9,7 +9,6 @@
 
 #include "exporter/base/text/quantity_text.h"
 #include "exporter/base/text/text.h"
-#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 
 namespace gpusnoop::probes {

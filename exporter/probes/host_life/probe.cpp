@@ -217,10 +217,7 @@ constexpr KernelNeed life_needs[] = {
     {.thing = "the tracepoint of signals",
      .reason = "the kernel has no signal:signal_generate",
      .costs = "the probe fails",
-     .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_tracepoint("signal_generate");
-         }},
+     .is_met = has_tracepoints<"signal_generate">},
 };
 
 constexpr const trace::Kind *life_traces[] = {&trace::exit_trace, &trace::signal_trace};

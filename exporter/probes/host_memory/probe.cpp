@@ -8,7 +8,6 @@
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
-#include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/host_memory/aggregator.h"
 #include "host_memory.skel.h"
 
@@ -47,15 +46,13 @@ private:
                                  : Result<>();
     }
 
-    std::vector<ProbeRing> rings(host_memory_bpf & /*skeleton*/) override { return {}; }
-
     Result<> attach(host_memory_bpf & /*skeleton*/) override {
         return attach_following(programs_, "memory stalls");
     }
 
     void refresh() override {
-        read_process_counts<memory_key, memory_stalls>(
-            skeleton().maps.memory_counts, followed(), aggregator().processes(), "stalls",
+        read_counts<memory_key, memory_stalls>(
+            skeleton().maps.memory_counts, "stalls",
             [&](const memory_key &key, const memory_stalls &stalls) {
                 aggregator().on_stalls(key, stalls);
             });
@@ -68,24 +65,15 @@ constexpr KernelNeed memory_needs[] = {
     {.thing = "the tracepoints of direct reclaim",
      .reason = "the kernel has no vmscan:mm_vmscan_direct_reclaim_begin",
      .costs = "no stall has the kind `direct`",
-     .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_tracepoint("mm_vmscan_direct_reclaim_begin");
-         }},
+     .is_met = has_tracepoints<"mm_vmscan_direct_reclaim_begin">},
     {.thing = "the tracepoints of reclaim in cgroups",
      .reason = "the kernel is built without CONFIG_MEMCG",
      .costs = "no stall has the kind `memcg`",
-     .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_tracepoint("mm_vmscan_memcg_reclaim_begin");
-         }},
+     .is_met = has_tracepoints<"mm_vmscan_memcg_reclaim_begin">},
     {.thing = "the tracepoints of compaction",
      .reason = "the kernel is built without CONFIG_COMPACTION",
      .costs = "no stall has the kind `compaction`",
-     .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_tracepoint("mm_compaction_begin");
-         }},
+     .is_met = has_tracepoints<"mm_compaction_begin">},
 };
 
 }  // namespace

@@ -75,11 +75,6 @@ public:
     [[nodiscard]] const Look &last_look() const { return look_; }
     [[nodiscard]] std::vector<NetConnection> named_connections();
 
-    // Valid until the next tidy().
-    [[nodiscard]] const ProcessIdentity &process_of(const ProcessKey &key) {
-        return processes_.of(key);
-    }
-
     void add_page(series::FamilySet &set) const;
     // Forgets the cgroups that have not been in use since.
     void forget_cgroups(std::chrono::nanoseconds since);

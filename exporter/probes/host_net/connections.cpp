@@ -8,7 +8,6 @@
 #include <span>
 #include <utility>
 
-#include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/host_net/aggregator.h"
 

@@ -17,7 +17,6 @@
 #include "exporter/probes/frame/host_probe.h"
 #include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
-#include "exporter/probes/frame/processes/process_counts.h"
 #include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/host_net/aggregator.h"
 #include "exporter/probes/host_net/cgroups.h"
@@ -64,17 +63,9 @@ private:
     }
 
     std::vector<ProbeRing> rings(host_net_bpf &skeleton) override {
-        bpf_map *const map = skeleton.maps.net_events;
-        return {{map, bpf_map__max_entries(map), [this](auto bytes) {
-                     const auto record = ebpf::decode<net_state_record>(bytes);
-                     if (!record || record->role >= FOLLOWED_ROLES || !trace_) {
-                         return false;
-                     }
-                     followed().drain();  // who the process is
-                     trace_(*record,
-                            aggregator().process_of({record->head.tgid, record->head.since_ns}));
-                     return true;
-                 }}};
+        return ring_of_trace<net_state_record>(
+            skeleton.maps.net_events, [this](const auto &) { return trace_ != nullptr; },
+            [this](const auto &record, const auto &process) { trace_(record, process); });
     }
 
     Result<> attach(host_net_bpf &skeleton) override;
@@ -158,12 +149,11 @@ void HostNetProbe::look(nanoseconds now) {
 }
 
 void HostNetProbe::read_tables() {
-    ProcessTableBase &processes = aggregator().processes();
-    read_process_counts<net_key, net_traffic>(
-        skeleton().maps.net_traffic, followed(), processes, "bytes of connections",
+    read_counts<net_key, net_traffic>(
+        skeleton().maps.net_traffic, "bytes of connections",
         [&](const net_key &key, const net_traffic &now) { aggregator().on_traffic(key, now); });
-    read_process_counts<net_key, net_connects>(
-        skeleton().maps.net_connects, followed(), processes, "connects",
+    read_counts<net_key, net_connects>(
+        skeleton().maps.net_connects, "connects",
         [&](const net_key &key, const net_connects &now) { aggregator().on_connects(key, now); });
     read_drops();
 }
@@ -208,24 +198,15 @@ constexpr KernelNeed net_needs[] = {
     {.thing = "the tracepoint of TCP states",
      .reason = "the kernel has no sock:inet_sock_set_state",
      .costs = "the probe fails",
-     .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_tracepoint("inet_sock_set_state");
-         }},
+     .is_met = has_tracepoints<"inet_sock_set_state">},
     {.thing = "the tracepoint of lost UDP datagrams",
      .reason = "the kernel has no udp:udp_fail_queue_rcv_skb",
      .costs = "gpusnoop_host_udp_receive_drops_total is absent",
-     .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_tracepoint(udp_tracepoint);
-         }},
+     .is_met = has_tracepoints<"udp_fail_queue_rcv_skb">},
     {.thing = "the cgroups of sockets",
      .reason = "the kernel is built without CONFIG_CGROUPS, or is older than 5.15",
      .costs = "gpusnoop_host_udp_receive_drops_total is absent",
-     .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_member("sock_cgroup_data", "cgroup");
-         }},
+     .is_met = has_member<"sock_cgroup_data", "cgroup">},
 };
 
 constexpr const trace::Kind *net_traces[] = {&trace::tcp_trace};

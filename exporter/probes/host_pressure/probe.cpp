@@ -234,10 +234,7 @@ constexpr KernelNeed pressure_needs[] = {
     {.thing = "CPU quotas",
      .reason = "the kernel is built without CONFIG_CFS_BANDWIDTH",
      .costs = "gpusnoop_host_cpu_throttled_seconds_total and the periods are absent",
-     .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_member("cfs_bandwidth", "throttled_time");
-         }},
+     .is_met = has_member<"cfs_bandwidth", "throttled_time">},
     {.thing = "memory of cgroups by NUMA node",
      .reason = "the kernel is built without CONFIG_MEMCG or CONFIG_NUMA, or the controller is off",
      .costs = "gpusnoop_host_memory_numa_bytes is absent",

@@ -129,17 +129,11 @@ constexpr KernelNeed tasks_needs[] = {
     {.thing = "waits of threads for a CPU",
      .reason = "the kernel is built without CONFIG_SCHEDSTATS and CONFIG_TASK_DELAY_ACCT",
      .costs = "gpusnoop_host_runqueue_wait_seconds_total is absent",
-     .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_member("sched_info", "run_delay");
-         }},
+     .is_met = has_member<"sched_info", "run_delay">},
     {.thing = "bytes from and to storage",
      .reason = "the kernel is built without CONFIG_TASK_IO_ACCOUNTING",
      .costs = "gpusnoop_host_io_bytes_total is absent",
-     .is_met =
-         [](const KernelView &kernel, const config::Config & /*config*/) {
-             return kernel.has_member("task_io_accounting", "read_bytes");
-         }},
+     .is_met = has_member<"task_io_accounting", "read_bytes">},
 };
 
 std::vector<series::FamilySet> declare_host_tasks_families() {

@@ -163,7 +163,7 @@ public:
 protected:
     // Opened, not loaded: sets constants, sizes of maps, and the programs to load.
     virtual Result<> configure(S &skeleton) = 0;
-    virtual std::vector<ProbeRing> rings(S &skeleton) = 0;
+    virtual std::vector<ProbeRing> rings(S & /*skeleton*/) { return {}; }
     // Loaded. Writes to state() what it has attached to.
     virtual Result<> attach(S &skeleton) = 0;
 

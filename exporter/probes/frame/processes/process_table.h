@@ -233,6 +233,10 @@ public:
 
     [[nodiscard]] const series::FamilySet &families() const { return families_; }
     [[nodiscard]] ProcessTableBase &processes() { return processes_; }
+    // Valid until the next tidy().
+    [[nodiscard]] const ProcessIdentity &process_of(const ProcessKey &key) {
+        return processes_.of(key);
+    }
 
 private:
     series::FamilySet families_;
