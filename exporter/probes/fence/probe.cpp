@@ -143,16 +143,12 @@ std::string shown_or_unknown(const char (&bytes)[size]) {
 
 Event event_of(const fence_record &record, const probes::ProcessIdentity &process,
                std::int64_t clock_offset_ns) {
-    Event event;
-    event.time_ns = began_ns(record.head.at_ns, 0, clock_offset_ns);
+    Event event = make_event(
+        began_ns(record.head.at_ns, 0, clock_offset_ns), record.head.tgid, record.tid, process,
+        "event", std::string(probes::fence_event_names.at(record.head.type - FENCE_RECORD)));
     if (record.has_duration != 0) {
         event.duration_ns = record.nanoseconds;
     }
-    event.pid = record.head.tgid;
-    event.tid = record.tid;
-    set_process(event, process);
-    event.kind = "event";
-    event.name = probes::fence_event_names.at(record.head.type - FENCE_RECORD);
     event.details = {{"driver", shown_or_unknown(record.names.driver)},
                      {"timeline", shown_or_unknown(record.names.timeline)},
                      {"context", std::uint64_t{record.fence.context}},

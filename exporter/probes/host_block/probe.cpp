@@ -150,14 +150,10 @@ std::string error_text(std::int32_t error) {
 Event event_of(const block_record &record, const std::string &device,
                const probes::ProcessIdentity &process, std::int64_t clock_offset_ns) {
     const std::uint64_t waited_ns = record.took_ns + record.queued_ns;
-    Event event;
-    event.time_ns = began_ns(record.head.at_ns, waited_ns, clock_offset_ns);
+    Event event = make_event(began_ns(record.head.at_ns, waited_ns, clock_offset_ns),
+                             record.head.tgid, record.tid, process, "op",
+                             std::string(probes::block_operation_name(record.operation)));
     event.duration_ns = record.took_ns;
-    event.pid = record.head.tgid;
-    event.tid = record.tid;
-    set_process(event, process);
-    event.kind = "op";
-    event.name = std::string(probes::block_operation_name(record.operation));
     event.details = {{"role", std::string(probes::followed_role_names.at(record.role))},
                      {"device", device},
                      {"bytes", std::uint64_t{record.bytes}},

@@ -111,16 +111,13 @@ namespace gpusnoop::trace {
 Event event_of(const kvm_record &record, const probes::ProcessIdentity &process,
                std::int64_t clock_offset_ns) {
     const bool is_halt = record.event == KVM_HALT;
-    Event event;
-    event.time_ns = began_ns(record.head.at_ns, record.nanoseconds, clock_offset_ns);
+    Event event =
+        make_event(began_ns(record.head.at_ns, record.nanoseconds, clock_offset_ns),
+                   record.head.tgid, record.tid, process, "reason",
+                   is_halt ? "halt" : std::string(probes::kvm_reason_name(record.reason)));
     if (is_halt) {
         event.duration_ns = record.nanoseconds;
     }
-    event.pid = record.head.tgid;
-    event.tid = record.tid;
-    set_process(event, process);
-    event.kind = "reason";
-    event.name = is_halt ? "halt" : std::string(probes::kvm_reason_name(record.reason));
     event.details = {
         {"role", std::string(probes::followed_role_names.at(record.role))},
         {"polled", is_halt ? Value(std::string(record.reason == 0 ? "true" : "false")) : Value()}};

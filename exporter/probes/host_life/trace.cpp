@@ -193,12 +193,8 @@ void add_last_call(Event &event, const std::optional<probes::LastCall> &call,
 Event event_of(const life_exit_record &record, const probes::ProcessIdentity &process,
                std::int64_t clock_offset_ns, probes::CudaFunctionName function_name,
                const std::string &report, const std::string &site) {
-    Event event;
-    event.time_ns = began_ns(record.head.at_ns, 0, clock_offset_ns);
-    event.pid = record.head.tgid;
-    set_process(event, process);
-    event.kind = "cause";
-    event.name = probes::cause_of(record);
+    Event event = make_event(began_ns(record.head.at_ns, 0, clock_offset_ns), record.head.tgid, 0,
+                             process, "cause", probes::cause_of(record));
     const probes::ExitStatus status = probes::exit_status_of(record);
     event.details = {{"role", std::string(probes::role_name(record.reasons))},
                      {"code", status.code ? Value(std::uint64_t{*status.code}) : Value()},
@@ -212,12 +208,8 @@ Event event_of(const life_exit_record &record, const probes::ProcessIdentity &pr
 
 Event event_of(const life_signal_record &record, const probes::ProcessIdentity &process,
                std::int64_t clock_offset_ns) {
-    Event event;
-    event.time_ns = began_ns(record.head.at_ns, 0, clock_offset_ns);
-    event.pid = record.head.tgid;
-    set_process(event, process);
-    event.kind = "signal";
-    event.name = probes::signal_name(record.signal);
+    Event event = make_event(began_ns(record.head.at_ns, 0, clock_offset_ns), record.head.tgid, 0,
+                             process, "signal", probes::signal_name(record.signal));
     event.details = {{"role", std::string(probes::role_name(record.reasons))}};
     add_origin(event, &record.origin);
     return event;

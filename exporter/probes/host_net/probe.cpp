@@ -251,12 +251,9 @@ namespace gpusnoop::trace {
 
 Event event_of(const net_state_record &record, const probes::ProcessIdentity &process,
                std::int64_t clock_offset_ns) {
-    Event event;
-    event.time_ns = began_ns(record.head.at_ns, 0, clock_offset_ns);
-    event.pid = record.head.tgid;
-    set_process(event, process);
-    event.kind = "new_state";
-    event.name = std::string(probes::tcp_state_name(record.new_state));
+    Event event =
+        make_event(began_ns(record.head.at_ns, 0, clock_offset_ns), record.head.tgid, 0, process,
+                   "new_state", std::string(probes::tcp_state_name(record.new_state)));
     event.details = {
         {"role", std::string(probes::followed_role_names.at(record.role))},
         {"old_state", std::string(probes::tcp_state_name(record.old_state))},

@@ -108,14 +108,9 @@ Value longest_of(const host_gap_record &record) {
 
 Event event_of(const probes::LongGap &gap, const probes::ProcessIdentity &process) {
     const host_gap_record &record = gap.record;
-    Event event;
-    event.time_ns = gap.began.count();
+    Event event = make_event(gap.began.count(), record.process.tgid, record.tid, process, "after",
+                             gap.after.empty() ? "unknown" : std::string(gap.after));
     event.duration_ns = record.ns;
-    event.pid = record.process.tgid;
-    event.tid = record.tid;
-    set_process(event, process);
-    event.kind = "after";
-    event.name = gap.after.empty() ? "unknown" : std::string(gap.after);
     event.details = {
         {"before", text_or_null(std::string(gap.before))},
         {"gpu", text_or_null(gap.gpu)},

@@ -51,14 +51,10 @@ private:
 
 Event event_of(const syscall_record &record, const probes::ProcessIdentity &process,
                std::int64_t clock_offset_ns) {
-    Event event;
-    event.time_ns = began_ns(record.head.at_ns, record.nanoseconds, clock_offset_ns);
+    Event event = make_event(began_ns(record.head.at_ns, record.nanoseconds, clock_offset_ns),
+                             record.head.tgid, record.tid, process, "syscall",
+                             probes::syscall_label(record.number));
     event.duration_ns = record.nanoseconds;
-    event.pid = record.head.tgid;
-    event.tid = record.tid;
-    set_process(event, process);
-    event.kind = "syscall";
-    event.name = probes::syscall_label(record.number);
     if (record.number == SYSCALL_COMPAT || record.number == SYSCALL_UNKNOWN) {
         event.details.emplace_back("number", std::int64_t{record.made_with});
     }

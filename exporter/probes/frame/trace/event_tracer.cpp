@@ -11,9 +11,25 @@
 
 namespace gpusnoop::trace {
 
+namespace {
+
 void set_process(Event &event, const probes::ProcessIdentity &process) {
     event.ppid = process.ppid;
     static_cast<processes::ProcessNames &>(event) = printable(process);
+}
+
+}  // namespace
+
+Event make_event(std::int64_t time_ns, std::uint32_t pid, std::uint32_t tid,
+                 const probes::ProcessIdentity &process, std::string_view kind, std::string name) {
+    Event event;
+    event.time_ns = time_ns;
+    event.pid = pid;
+    event.tid = tid;
+    set_process(event, process);
+    event.kind = kind;
+    event.name = std::move(name);
+    return event;
 }
 
 void set_caller(Event &event, std::uint32_t tgid, std::uint32_t tid,

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "exporter/discovery/discovery.h"
 #include "exporter/probes/frame/host_settings.h"
@@ -56,8 +58,10 @@ private:
     }
 };
 
-// Sets the process that made the call.
-void set_process(Event &event, const probes::ProcessIdentity &process);
+// Of a process that made a call; thread 0: none, or not known.
+[[nodiscard]] Event make_event(std::int64_t time_ns, std::uint32_t pid, std::uint32_t tid,
+                               const probes::ProcessIdentity &process, std::string_view kind,
+                               std::string name);
 // Sets the process that the kernel worked for. Process 0 means an interrupt.
 void set_caller(Event &event, std::uint32_t tgid, std::uint32_t tid,
                 const probes::ProcessIdentity &process);
