@@ -4,15 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "exporter/base/log.h"
-#include "exporter/base/result.h"
 #include "exporter/ebpf/handover.h"
 #include "exporter/ebpf/kernel_types.h"
 #include "exporter/probes/frame/libraries/start_discovery.h"
@@ -23,7 +17,6 @@
 #include "exporter/status/rates.h"
 #include "exporter/system/foreign_reader.h"
 #include "exporter/system/machine.h"
-#include "exporter/system/notify.h"
 
 namespace gpusnoop {
 

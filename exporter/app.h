@@ -5,7 +5,7 @@
 //   main: start, signals, end, and a reload on SIGHUP.
 //   discovery: reads mapping events, attaches, changes attachments. Owns the attachments and the
 //     configured functions.
-//   grace period (ebpf/attach/grace_period.h): attaches a uprobe that does nothing, so that the
+//   grace period (ebpf/attach/detacher.h): attaches a uprobe that does nothing, so that the
 //     kernel waits ahead. Owns a file that is never executed.
 //   start of the probe `functions` (start_probes() in probes/frame/registry.h), beside the others:
 //     loads and attaches its programs, then ends.

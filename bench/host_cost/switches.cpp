@@ -34,7 +34,7 @@
 #include <bpf/libbpf.h>
 
 #include "empty_switch.skel.h"
-#include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/object.h"
 #include "workload/kernels.h"
 

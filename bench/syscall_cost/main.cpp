@@ -29,7 +29,6 @@
 #include "bpf/lib/processes/target.h"
 #include "empty_syscall.skel.h"
 #include "exporter/base/fd.h"
-#include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/maps/counters.h"
 #include "exporter/ebpf/object.h"

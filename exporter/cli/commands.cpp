@@ -9,7 +9,6 @@
 #include "bpf/lib/processes/process.h"
 #include "exporter/cli/choice.h"
 #include "exporter/cli/doctor/doctor.h"
-#include "exporter/cli/settings.h"
 #include "exporter/config/units.h"
 #include "exporter/ebpf/libbpf.h"
 

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <string>
 #include <utility>
 
 #include "exporter/base/fd.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,7 +11,6 @@
 #include "bpf/lib/processes/process.h"
 #include "exporter/cli/choice.h"
 #include "exporter/cli/commands.h"
-#include "exporter/cli/settings.h"
 #include "exporter/config/units.h"
 #include "exporter/probes/frame/registry.h"
 

@@ -1,8 +1,5 @@
 #include "exporter/config/blocks.h"
 
-#include <algorithm>
-#include <utility>
-
 namespace gpusnoop::config {
 
 void Values::set(std::string key, std::string text) {

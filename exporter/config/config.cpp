@@ -3,8 +3,6 @@
 #include <yaml-cpp/yaml.h>
 
 #include <optional>
-#include <string_view>
-#include <utility>
 
 #include "exporter/base/text/text.h"
 #include "exporter/config/document.h"

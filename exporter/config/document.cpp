@@ -6,13 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <exception>
 #include <optional>
 #include <sstream>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "exporter/base/text/text.h"
 

@@ -46,7 +46,7 @@
 #include "exporter/discovery/released.h"
 #include "exporter/discovery/turns.h"
 #include "exporter/discovery/unnamed_files.h"
-#include "exporter/ebpf/attach/grace_period.h"
+#include "exporter/ebpf/attach/detacher.h"
 #include "exporter/ebpf/mappings/mapping_list.h"
 #include "exporter/ebpf/mappings/mmap_events.h"
 #include "exporter/processes/file_opener.h"

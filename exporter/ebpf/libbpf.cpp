@@ -7,10 +7,6 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
-#include <memory>
-#include <string>
-
-#include "exporter/ebpf/attach/link.h"
 
 namespace gpusnoop::ebpf {
 

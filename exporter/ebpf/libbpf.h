@@ -2,11 +2,20 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 
 #include "exporter/base/result.h"
 
+struct bpf_link;
+
 namespace gpusnoop::ebpf {
+
+struct LinkDeleter {
+    void operator()(bpf_link *link) const;
+};
+
+using Link = std::unique_ptr<bpf_link, LinkDeleter>;
 
 // Sends libbpf's messages to the exporter's log: warnings as debug lines, because every failure
 // that matters is also returned and reported once, in the exporter's own words.

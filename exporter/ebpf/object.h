@@ -54,7 +54,7 @@ void prepare_tail(bpf_program *tail, const bpf_program *entry, bool wanted);
 // Owns one BPF object with its maps and programs, as bpftool's skeleton describes it.
 
 // `S` is a generated skeleton (<name>_bpf): its static open/load/destroy are used. It keeps no
-// links: attach through ebpf/attach/uprobe.h or ebpf/attach/link.h, and destroy those first.
+// links: attach through ebpf/attach/uprobe.h or ebpf/libbpf.h, and destroy those first.
 template <typename S>
 struct SkeletonDeleter {
     void operator()(S *skeleton) const { S::destroy(skeleton); }

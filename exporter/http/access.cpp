@@ -9,7 +9,6 @@
 #include <cstring>
 #include <exception>
 #include <sstream>
-#include <utility>
 #include <vector>
 
 #include "exporter/base/log.h"

@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstdint>
 #include <exception>
-#include <utility>
 
 #include "exporter/base/log.h"
 

@@ -15,7 +15,6 @@
 #include <cstring>
 #include <string_view>
 #include <tuple>
-#include <utility>
 
 #include "exporter/system/listen_address.h"
 

@@ -7,7 +7,6 @@
 #include <cctype>
 #include <charconv>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "exporter/base/text/text.h"

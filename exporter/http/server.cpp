@@ -4,15 +4,12 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "exporter/base/gzip.h"
 #include "exporter/base/log.h"
-#include "exporter/http/access.h"
 #include "exporter/http/request_parts.h"
-#include "exporter/http/route.h"
 
 namespace gpusnoop::http {
 

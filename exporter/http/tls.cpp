@@ -9,8 +9,6 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 

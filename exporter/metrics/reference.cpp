@@ -1,12 +1,8 @@
 #include "exporter/metrics/reference.h"
 
-#include <prometheus/metric_family.h>
-
 #include <map>
 #include <set>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "exporter/metrics/process.h"
 #include "exporter/metrics/self.h"

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "exporter/base/text/text.h"

@@ -1,9 +1,7 @@
 #include "exporter/series/family.h"
 
 #include <algorithm>
-#include <functional>
 #include <string_view>
-#include <utility>
 
 namespace gpusnoop::series {
 

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "exporter/base/fd.h"
@@ -13,6 +14,14 @@
 #include "exporter/sinks/target.h"
 
 namespace gpusnoop::sinks {
+
+// A sink's file, opened so that no other user chooses which file it is.
+
+// Opens the file at `path`, which is absolute, to append to it, and creates it if it does not
+// exist. Follows symbolic links, on the way and at the end, only if they belong to root or to the
+// exporter's own user. An error if everybody may write to the file's directory, or to a directory
+// on the way that has no sticky bit. Never waits: a FIFO without a reader is ENXIO.
+[[nodiscard]] Result<Fd> open_to_append(const std::string &path);
 
 class Connection {
 public:

@@ -8,8 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <string_view>
-#include <utility>
 
 #include "exporter/base/log.h"
 

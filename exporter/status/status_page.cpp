@@ -5,12 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "exporter/base/text/quantity_text.h"
@@ -19,7 +14,6 @@
 #include "exporter/probes/frame/api/list_page.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/status/assets.h"
-#include "exporter/status/facts.h"
 #include "exporter/status/parts.h"
 #include "exporter/status/sections.h"
 #include "exporter/system/machine.h"

@@ -1,4 +1,4 @@
-// The capabilities of this process, as capabilities(7) has them.
+// What this process may do: its capabilities, and the system calls that it refuses itself.
 #pragma once
 
 #include <span>
@@ -35,5 +35,12 @@ using Capability = int;  // CAP_BPF and the others of linux/capability.h
 // the capabilities given up. Applies to the calling thread and to threads that it starts later:
 // call it before other threads exist.
 [[nodiscard]] Result<std::vector<Capability>> keep_capabilities(std::span<const Capability> wanted);
+
+// System calls that the exporter does not need, but an attacker who takes it over does: they run
+// programs, trace other processes, mount, load modules, enter namespaces and set the clock. From
+// now on they fail with EPERM, permanently, in the calling thread and in threads and processes that
+// it starts. Needs no_new_privs, as keep_capabilities() sets it, or CAP_SYS_ADMIN. Calls that this
+// machine does not have are skipped.
+[[nodiscard]] Result<> refuse_system_calls();
 
 }  // namespace gpusnoop

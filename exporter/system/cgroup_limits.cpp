@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <vector>
 
 #include "exporter/base/log.h"
 #include "exporter/base/read_file.h"

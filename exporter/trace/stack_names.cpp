@@ -1,8 +1,5 @@
 #include "exporter/trace/stack_names.h"
 
-#include <chrono>
-#include <utility>
-
 #include "exporter/trace/lines.h"
 
 namespace gpusnoop::trace {

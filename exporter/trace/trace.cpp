@@ -3,8 +3,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <optional>
-
 #include "exporter/base/log.h"
 #include "exporter/config/units.h"
 #include "exporter/ebpf/handover.h"

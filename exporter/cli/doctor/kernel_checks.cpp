@@ -18,9 +18,7 @@
 #include "exporter/base/result.h"
 #include "exporter/base/text/text.h"
 #include "exporter/ebpf/attach/kernel_hooks.h"
-#include "exporter/ebpf/features.h"
 #include "exporter/probes/frame/registry.h"
-#include "exporter/system/capabilities.h"
 
 namespace gpusnoop::doctor {
 

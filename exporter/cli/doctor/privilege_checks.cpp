@@ -5,7 +5,6 @@
 #include <sys/utsname.h>
 
 #include <cstdio>
-#include <string>
 #include <thread>
 
 #include "exporter/probes/cuda/settings.h"

@@ -1,7 +1,6 @@
 #include "exporter/cli/doctor/checks.h"
 
 #include <filesystem>
-#include <string>
 #include <system_error>
 
 #include "exporter/ebpf/libbpf.h"

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <string>
 #include <tuple>
 #include <utility>
 

@@ -13,11 +13,8 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
-#include <string>
 
 #include "exporter/base/fd.h"
-#include "exporter/base/result.h"
-#include "exporter/ebpf/libbpf.h"
 
 namespace gpusnoop::ebpf {
 

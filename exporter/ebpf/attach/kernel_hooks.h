@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/libbpf.h"
 
 struct bpf_program;
 

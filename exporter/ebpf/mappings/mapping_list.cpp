@@ -5,12 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <cstddef>
-#include <span>
-
 #include "bpf/processes/mappings.h"
-#include "exporter/base/fd.h"
 #include "exporter/base/text/text.h"
 #include "exporter/ebpf/mappings/iterator.h"
 #include "exporter/ebpf/maps/ring.h"

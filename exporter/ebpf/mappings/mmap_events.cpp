@@ -19,7 +19,6 @@
 
 #include "bpf/processes/mappings.h"
 #include "exporter/base/fd.h"
-#include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/maps/ring.h"
 #include "exporter/ebpf/object.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/mappings/iterator.h"
 
 namespace gpusnoop::ebpf {

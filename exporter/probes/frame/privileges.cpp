@@ -10,9 +10,9 @@
 #include "exporter/base/read_file.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/sinks/target.h"
+#include "exporter/system/capabilities.h"
 #include "exporter/system/listen_address.h"
 #include "exporter/system/priority.h"
-#include "exporter/system/system_call_filter.h"
 
 namespace gpusnoop {
 

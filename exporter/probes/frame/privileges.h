@@ -33,7 +33,7 @@ struct Privilege {
                                                           const ebpf::Features &features,
                                                           bool perf_events_take_admin);
 
-// Drops all other capabilities and refused_system_calls(), unless the configuration says to keep
+// Drops all other capabilities and refuses system calls, unless the configuration says to keep
 // all. Logs the capabilities that remain. Before any thread is started.
 [[nodiscard]] Result<> drop_privileges(const config::Config &config,
                                        const ebpf::Features &features);

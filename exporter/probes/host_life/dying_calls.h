@@ -13,7 +13,7 @@
 #include "bpf/dying/dying.h"
 #include "bpf/host_life.h"
 #include "exporter/base/result.h"
-#include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/maps/ring.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/processes/cuda_shared.h"

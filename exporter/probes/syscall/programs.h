@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "exporter/base/result.h"
-#include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/libbpf.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/probes/syscall/aggregator.h"
 #include "exporter/probes/syscall/settings.h"

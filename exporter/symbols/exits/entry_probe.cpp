@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <unordered_set>
 
 #include "exporter/symbols/exits/function_exits.h"

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <ranges>
 #include <utility>
-#include <vector>
 
 #include "exporter/base/text/text.h"
 #include "exporter/symbols/demangle/function_name.h"

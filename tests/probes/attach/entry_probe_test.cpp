@@ -18,7 +18,7 @@
 
 #include "empty.skel.h"
 #include "exporter/base/fd.h"
-#include "exporter/ebpf/attach/grace_period.h"
+#include "exporter/ebpf/attach/detacher.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/symbols/elf/elf_file.h"
 #include "exporter/symbols/exits/entry_probe.h"

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "exporter/sinks/open_file.h"
+#include "exporter/sinks/connection.h"
 #include "exporter/sinks/target.h"
 #include "tests/harness/machine/directory.h"
 #include "tests/harness/receiver.h"

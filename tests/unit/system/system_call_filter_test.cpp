@@ -1,4 +1,4 @@
-#include "exporter/system/system_call_filter.h"
+#include "exporter/system/capabilities.h"
 
 #include <sys/syscall.h>
 #include <sys/wait.h>

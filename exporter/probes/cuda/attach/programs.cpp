@@ -10,7 +10,6 @@
 #include "cuda.skel.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text/text.h"
-#include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/probes/cuda/attach/exits.h"
 #include "exporter/probes/cuda/attach/functions.h"

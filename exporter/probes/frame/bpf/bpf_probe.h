@@ -19,7 +19,7 @@
 
 #include "bpf/lib/processes/process.h"
 #include "exporter/base/result.h"
-#include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/maps/ring.h"
 #include "exporter/ebpf/maps/wakeups.h"
 #include "exporter/ebpf/object.h"

@@ -9,7 +9,6 @@
 
 #include "exporter/base/fd.h"
 #include "exporter/base/log.h"
-#include "exporter/ebpf/attach/link.h"
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/mappings/iterator.h"
 #include "exporter/ebpf/maps/hash_map.h"

@@ -16,7 +16,7 @@
 #include "exporter/base/fd.h"
 #include "exporter/base/result.h"
 #include "exporter/config/config.h"
-#include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/maps/ring.h"
 #include "exporter/ebpf/object.h"
 

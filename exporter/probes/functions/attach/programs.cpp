@@ -11,7 +11,7 @@
 #include "bpf/functions/functions.h"
 #include "exporter/base/log.h"
 #include "exporter/base/text/text.h"
-#include "exporter/ebpf/attach/link.h"
+#include "exporter/ebpf/libbpf.h"
 #include "exporter/probes/functions/limit/dear_functions.h"
 #include "exporter/system/machine.h"
 #include "functions.skel.h"

@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "exporter/cli/doctor/checks.h"
-#include "exporter/ebpf/filtered_child.h"
+#include "exporter/ebpf/features.h"
 #include "exporter/probes/cuda/settings.h"
 #include "exporter/probes/functions/setting_groups.h"
 
