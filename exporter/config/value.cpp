@@ -115,72 +115,46 @@ std::optional<std::uint32_t> Value::integer(std::uint32_t min, std::uint32_t max
     return static_cast<std::uint32_t>(parsed);
 }
 
-std::optional<std::uint32_t> Value::percent(std::uint32_t max) const {
-    constexpr std::string_view expected_text = "0 or a share such as 5%";
-    const auto read = text(expected_text);
+template <typename T>
+std::optional<T> Value::between(std::string_view expected,
+                                std::optional<T> (*parse)(std::string_view),
+                                std::string (*write)(T), T min, T max) const {
+    const auto read = text(expected);
     if (!read) {
         return std::nullopt;
     }
-    const auto parsed = parse_percent(*read);
+    const auto parsed = parse(*read);
     if (!parsed) {
-        wrong_type(expected_text);
+        wrong_type(expected);
         return std::nullopt;
     }
     if (rejects_leading_zero(*read)) {
         return std::nullopt;
     }
-    if (*parsed > max) {
-        reject(out_of_range("0", percent_text(max), *read));
+    if (*parsed < min || *parsed > max) {
+        reject(out_of_range(write(min), write(max), *read));
         return std::nullopt;
     }
     return parsed;
+}
+
+std::optional<std::uint32_t> Value::percent(std::uint32_t max) const {
+    return between("0 or a share such as 5%", parse_percent, percent_text, 0U, max);
 }
 
 std::optional<std::chrono::milliseconds> Value::duration(std::chrono::milliseconds min,
                                                          std::chrono::milliseconds max) const {
-    constexpr std::string_view expected_text = "a duration such as 500ms, 10s, 5m or 1h";
-    const auto read = text(expected_text);
-    if (!read) {
-        return std::nullopt;
-    }
-    const auto parsed = parse_duration(*read);
-    if (!parsed) {
-        wrong_type(expected_text);
-        return std::nullopt;
-    }
-    if (rejects_leading_zero(*read)) {
-        return std::nullopt;
-    }
-    if (*parsed < min || *parsed > max) {
-        reject(out_of_range(to_text(min), to_text(max), *read));
-        return std::nullopt;
-    }
-    return parsed;
+    return between("a duration such as 500ms, 10s, 5m or 1h", parse_duration, to_text, min, max);
 }
 
 std::optional<std::uint32_t> Value::size(std::uint32_t min, std::uint32_t max) const {
-    constexpr std::string_view expected_text = "a size in bytes such as 65536, 64KiB or 4MiB";
-    const auto read = text(expected_text);
-    if (!read) {
+    const auto read = between("a size in bytes such as 65536, 64KiB or 4MiB", parse_size, size_text,
+                              std::uint64_t{min}, std::uint64_t{max});
+    if (read && !std::has_single_bit(*read)) {
+        reject("must be a power of two, is " + node_.Scalar());
         return std::nullopt;
     }
-    const auto parsed = parse_size(*read);
-    if (!parsed) {
-        wrong_type(expected_text);
-        return std::nullopt;
-    }
-    if (rejects_leading_zero(*read)) {
-        return std::nullopt;
-    }
-    if (*parsed < min || *parsed > max) {
-        reject(out_of_range(size_text(min), size_text(max), *read));
-        return std::nullopt;
-    }
-    if (!std::has_single_bit(*parsed)) {
-        reject("must be a power of two, is " + *read);
-        return std::nullopt;
-    }
-    return static_cast<std::uint32_t>(*parsed);
+    return read ? std::optional(static_cast<std::uint32_t>(*read)) : std::nullopt;
 }
 
 std::optional<std::size_t> Value::choice(const std::vector<std::string> &names) const {

@@ -65,6 +65,10 @@ public:
     void reject(std::string_view sentence) const;
 
 private:
+    template <typename T>
+    [[nodiscard]] std::optional<T> between(std::string_view expected,
+                                           std::optional<T> (*parse)(std::string_view),
+                                           std::string (*write)(T), T min, T max) const;
     // It is not clear whether 0100 means 64 or 100.
     [[nodiscard]] bool rejects_leading_zero(std::string_view number) const;
 
