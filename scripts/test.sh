@@ -52,7 +52,7 @@ tests_of() { # tests_of PRESET [OPTION...]: as root, except what needs no privil
     if [ "$1" = "$preset" ]; then
         case $label in
         '') run+=(--label-regex '^(quick|core)$' --label-exclude '^slow$') ;;
-        all | arm64) ;;
+        all | unit | arm64) ;; # unit: all of that folder
         kernel | e2e) run+=(--label-regex "^($label|core)\$") ;;
         *) run+=(--label-regex "^($label)\$") ;;
         esac
