@@ -27,8 +27,9 @@ CallInFlight read_call(const Json &call) {
 
 Result<std::vector<CallInFlight>> parse_in_flight(std::string_view json) {
     try {
+        const Json page = Json::parse(json);
         std::vector<CallInFlight> calls;
-        for (const Json &call : Json::parse(json).at("in_flight")) {
+        for (const Json &call : page.at("in_flight")) {
             calls.push_back(read_call(call));
         }
         return calls;
