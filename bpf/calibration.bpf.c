@@ -14,6 +14,7 @@
 #define CALL_DEPTH 1
 #define CALL_SLOTS 8
 #include "bpf/lib/call.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 
 /* enum calibrated_work; the exporter changes it while nothing calls its functions. */
 __u32 work;
@@ -25,33 +26,15 @@ struct thread {
 	__s32 stack;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} calib_threads SEC(".maps");
+THREAD_MAP(calib_threads, struct thread);
 
 /* Nobody reads it: the records are discarded, and none has room when it is full. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 19);
-} calib_events SEC(".maps");
+RING_MAP(calib_events, 1 << 19);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 64);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, CALIBRATION_STACK_FRAMES * sizeof(__u64));
-} calib_stacks SEC(".maps");
+STACK_MAP(calib_stacks, 64, CALIBRATION_STACK_FRAMES);
 
 /* Stands for the tables of processes and of launching threads, in which a record looks twice. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 64);
-	__type(key, __u32);
-	__type(value, __u64);
-} calib_procs SEC(".maps");
+HASH_MAP(calib_procs, 64, __u32, __u64);
 
 static __always_inline long calibration_enter(struct pt_regs *regs, struct task_struct *task,
 					      __u64 cookie)

@@ -9,6 +9,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/device_programs.h"
+#include "bpf/lib/maps.bpf.h"
 
 /* The kernel types that only this file reads. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -50,12 +51,7 @@ struct device_scratch {
 	__u64 instructions[DEVICE_PROGRAM_MOST_INSTRUCTIONS];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct device_scratch);
-} device_scratch SEC(".maps");
+PERCPU_MAP(device_scratch, 1, struct device_scratch);
 
 static __always_inline void send_word(struct seq_file *seq, struct device_scratch *scratch,
 				      __u64 word)

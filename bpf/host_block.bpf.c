@@ -14,6 +14,7 @@
 #include "bpf/host_block.h"
 #include "bpf/lib/bucket.bpf.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/guard.bpf.h"
 
@@ -22,10 +23,7 @@ const volatile bool tracing = false;
 /* Of requests that take as long. */
 const volatile __u64 trace_from_ns = 0;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 << 10);
-} block_events SEC(".maps");
+RING_MAP(block_events, 256 << 10);
 
 /* The values are of include/linux/blk_types.h. */
 enum {
@@ -69,19 +67,9 @@ struct open_request {
 };
 
 /* By the request's address. Entries are made with interrupts off, so none may be allocated then. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u64);
-	__type(value, struct open_request);
-} block_open SEC(".maps");
+HASH_MAP(block_open, 16384, __u64, struct open_request);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct block_key);
-	__type(value, struct block_times);
-} block_counts SEC(".maps");
+HASH_MAP(block_counts, 16384, struct block_key, struct block_times);
 
 /* So that completions cost others no look-up while nobody who is followed waits for one. */
 __u32 block_open_requests;

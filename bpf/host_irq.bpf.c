@@ -11,15 +11,11 @@
 #include "bpf/host_irq.h"
 #include "bpf/lib/counted_times.bpf.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/followed.bpf.h"
 
 /* Entries are made with interrupts off, so none may be allocated then. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct irq_key);
-	__type(value, struct counted_times);
-} irq_counts SEC(".maps");
+HASH_MAP(irq_counts, 16384, struct irq_key, struct counted_times);
 
 /* A CPU can be in one of each kind: handlers run with interrupts off. A hard one can interrupt a
  * soft one. */
@@ -28,12 +24,7 @@ struct on_cpu {
 	__u64 inside_ns;	   /* of hard ones inside the soft one */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct on_cpu);
-} irq_cpus SEC(".maps");
+PERCPU_MAP(irq_cpus, 1, struct on_cpu);
 
 static __always_inline struct on_cpu *this_cpu(void)
 {

@@ -12,6 +12,7 @@
 #include "bpf/host_kvm.h"
 #include "bpf/lib/counted_times.bpf.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/followed.bpf.h"
 
 #define EINTR 4
@@ -19,18 +20,10 @@
 /* A record of each event instead of counts, for a trace. */
 const volatile bool tracing = false;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 << 10);
-} kvm_events SEC(".maps");
+RING_MAP(kvm_events, 256 << 10);
 
 /* Entries are made with interrupts off, so none may be allocated then. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, struct kvm_key);
-	__type(value, struct counted_times);
-} kvm_counts SEC(".maps");
+HASH_MAP(kvm_counts, 16384, struct kvm_key, struct counted_times);
 
 /* A virtual CPU outside of its guest, by thread. */
 struct outside {
@@ -39,12 +32,7 @@ struct outside {
 	__u64 thread_ns; /* when its thread began, as ids are used again */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
-	__type(value, struct outside);
-} kvm_outside SEC(".maps");
+LRU_MAP(kvm_outside, 16384, __u32, struct outside);
 
 static const struct outside not_outside;
 

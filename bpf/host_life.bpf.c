@@ -11,24 +11,16 @@
 
 #include "bpf/host_life.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/guard.bpf.h"
 
 /* A record of each signal, for a trace. */
 const volatile bool tracing = false;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 << 10);
-} life_events SEC(".maps");
+RING_MAP(life_events, 256 << 10);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct life_key);
-	__type(value, __u64);
-} life_signals SEC(".maps");
+ON_DEMAND_MAP(life_signals, 16384, struct life_key, __u64);
 
 /* Who sent the signals that end processes, until they have ended. Only signals that do end one are
  * here, so that there are few. */
@@ -42,12 +34,7 @@ struct life_killer {
 	struct life_origin origin;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, struct life_deadly);
-	__type(value, struct life_killer);
-} life_killers SEC(".maps");
+LRU_MAP(life_killers, 1024, struct life_deadly, struct life_killer);
 
 static const __u64 no_signals;
 static const struct life_killer no_killer;

@@ -10,28 +10,18 @@
 
 #include "bpf/host_memory.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/guard.bpf.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct memory_key);
-	__type(value, struct memory_stalls);
-} memory_counts SEC(".maps");
+ON_DEMAND_MAP(memory_counts, 16384, struct memory_key, struct memory_stalls);
 
 /* A thread can be in one of each kind. */
 struct thread {
 	__u64 started_ns[MEMORY_STALLS]; /* 0: in none */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} memory_threads SEC(".maps");
+THREAD_MAP(memory_threads, struct thread);
 
 static const struct memory_stalls no_stalls;
 

@@ -13,22 +13,14 @@
 
 #include "bpf/host_tasks.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/guard.bpf.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 << 10);
-} tasks_events SEC(".maps");
+RING_MAP(tasks_events, 256 << 10);
 
 /* By tgid. The exporter deletes entries of processes that are gone. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, FOLLOWED_MAX_PROCESSES);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
-	__type(value, struct tasks_past);
-} tasks_past SEC(".maps");
+ON_DEMAND_MAP(tasks_past, FOLLOWED_MAX_PROCESSES, __u32, struct tasks_past);
 
 static const struct tasks_past no_past;
 
@@ -214,12 +206,7 @@ static __always_inline void fill_pages(__s64 *pages, struct mm_struct *mm)
 }
 
 /* Too much for the stack. One reader runs the iterator. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct tasks_thread);
-} tasks_scratch SEC(".maps");
+PERCPU_MAP(tasks_scratch, 1, struct tasks_thread);
 
 SEC("iter/task")
 int tasks_read(struct bpf_iter__task *context)

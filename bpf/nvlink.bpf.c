@@ -10,6 +10,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/lib/kcall.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/process_details.bpf.h"
 #include "bpf/nvlink.h"
 
@@ -19,17 +20,9 @@ struct thread {
 	char string[NVLINK_STRING_BYTES]; /* scratch */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} nvlink_events SEC(".maps");
+RING_MAP(nvlink_events, 1 << 20);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} nvlink_threads SEC(".maps");
+THREAD_MAP(nvlink_threads, struct thread);
 
 /* The source is read at the return: the copied bytes are there then. */
 static __always_inline __u64 bytes_of(struct thread *thread, const struct kcall *call)

@@ -12,6 +12,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/lib/kcall.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/pci.bpf.h"
 #include "bpf/lib/processes/process_details.bpf.h"
 #include "bpf/pcie.h"
@@ -25,25 +26,12 @@ struct thread {
 	__u64 device; /* scratch */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} pcie_events SEC(".maps");
+RING_MAP(pcie_events, 1 << 20);
 
 /* The devices that are wanted. The exporter finds them by their class. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PCIE_MAX_DEVICES);
-	__type(key, __u64);
-	__type(value, __u32);
-} pcie_devices SEC(".maps");
+HASH_MAP(pcie_devices, PCIE_MAX_DEVICES, __u64, __u32);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} pcie_threads SEC(".maps");
+THREAD_MAP(pcie_threads, struct thread);
 
 static __always_inline __u64 device_accessed(struct pt_regs *regs, __u64 access)
 {

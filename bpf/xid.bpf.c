@@ -11,6 +11,7 @@
 
 #include "bpf/lib/emit.bpf.h"
 #include "bpf/lib/guard.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/pci.bpf.h"
 #include "bpf/xid.h"
 
@@ -18,10 +19,7 @@
 bool xid_by_driver = false;
 bool sxid_by_driver = false;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} xid_events SEC(".maps");
+RING_MAP(xid_events, 1 << 20);
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 

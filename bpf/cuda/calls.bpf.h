@@ -5,12 +5,10 @@
 #define GPUSNOOP_CUDA_CALLS_BPF_H
 
 #include "bpf/cuda/process.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/thread_ends.bpf.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
-} cuda_events SEC(".maps");
+RING_MAP(cuda_events, 8 << 20);
 
 /* Reserves a record and fills its head; NULL: counted as lost. */
 #define RESERVE_CALL(thread, call, record, record_type)                                            \

@@ -4,14 +4,10 @@
 #define GPUSNOOP_CUDA_DEVICE_BPF_H
 
 #include "bpf/cuda/locations.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 
 /* The driver's contexts and their devices. Newer entries replace the entries of ended processes. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct cuda_live_key);
-	__type(value, struct cuda_context);
-} cuda_contexts SEC(".maps");
+LRU_MAP(cuda_contexts, 4096, struct cuda_live_key, struct cuda_context);
 
 static __always_inline void choose(struct thread *thread, __u64 handle)
 {

@@ -4,17 +4,12 @@
 #define GPUSNOOP_CUDA_KERNEL_HANDLES_BPF_H
 
 #include "bpf/cuda/process.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 
 /* Where the name of each registered kernel is, in the memory of the process. Programs register
  * thousands when they start, and launch few: so this is a table for lookups, without a record for
  * each. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1 << 18);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct cuda_live_key);
-	__type(value, __u64);
-} cuda_registered SEC(".maps");
+ON_DEMAND_MAP(cuda_registered, 1 << 18, struct cuda_live_key, __u64);
 
 /* Not a call of a CUDA process: programs that link a library with kernels register them, even if
  * they never use them. */

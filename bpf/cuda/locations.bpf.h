@@ -4,6 +4,7 @@
 #define GPUSNOOP_CUDA_LOCATIONS_BPF_H
 
 #include "bpf/cuda/process.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 
 /* CUmemLocationType and cudaMemLocationType */
 enum location_type {
@@ -29,20 +30,10 @@ struct stream_place {
 
 /* The memory pools of programs. Newer entries replace the oldest: the device of an older pool is
  * then unknown. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 2048);
-	__type(key, struct cuda_live_key);
-	__type(value, struct location);
-} cuda_pools SEC(".maps");
+LRU_MAP(cuda_pools, 2048, struct cuda_live_key, struct location);
 
 /* The streams of programs. Newer entries replace the oldest. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 8192);
-	__type(key, struct cuda_live_key);
-	__type(value, struct stream_place);
-} cuda_streams SEC(".maps");
+LRU_MAP(cuda_streams, 8192, struct cuda_live_key, struct stream_place);
 
 /* `place` is a CUmemLocation or cudaMemLocation: the type, then the device. Host memory belongs to
  * no device, so it counts for the one of the thread, as pinned memory does. */

@@ -5,6 +5,7 @@
 
 #include "bpf/cuda/locations.bpf.h"
 #include "bpf/cuda/python.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 
 /* Keep the whole stack of each allocating call, not only where it returns to? */
 const volatile bool keep_stacks = true;
@@ -17,12 +18,7 @@ struct {
 	__type(value, struct cuda_live);
 } cuda_live SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
-	__uint(max_entries, 8192);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, CUDA_STACK_FRAMES * sizeof(__u64));
-} cuda_stacks SEC(".maps");
+STACK_MAP(cuda_stacks, 8192, CUDA_STACK_FRAMES);
 
 static __always_inline bool is_handle(const struct call *call)
 {

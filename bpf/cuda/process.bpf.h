@@ -8,6 +8,7 @@
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/lib/cost.bpf.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/follow.bpf.h"
 #include "bpf/lib/processes/process.bpf.h"
 #include "bpf/lib/processes/process_details.bpf.h"
@@ -21,18 +22,12 @@ const volatile __u64 max_calls_per_second = 0;
 const volatile bool follow = false;
 
 /* Allocations and frees: never throttled, never crowded out by calls. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 << 20);
-} cuda_mem_events SEC(".maps");
+RING_MAP(cuda_mem_events, 4 << 20);
 
 /* Starts and ends of processes. A short process whose start finds no room has no name on the page,
  * so not even its own allocations share this ring. Room for 800 starts, which the exporter reads
  * every 10 ms. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} cuda_lifecycle SEC(".maps");
+RING_MAP(cuda_lifecycle, 1 << 20);
 
 /* The GPU processes: entered at the first CUDA call, left at exit and exec. */
 struct {
@@ -44,12 +39,7 @@ struct {
 
 /* Enough for the processes that end between two reads of the exporter; new entries replace the
  * oldest. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, struct cuda_live_key);
-	__type(value, struct cuda_live_process);
-} cuda_ended SEC(".maps");
+LRU_MAP(cuda_ended, 1024, struct cuda_live_key, struct cuda_live_process);
 
 struct process_filter cuda_filter SEC(".maps");
 
@@ -57,22 +47,10 @@ struct process_filter cuda_filter SEC(".maps");
 const volatile bool counts_launches = false;
 
 /* The processes of which that is so, or was. The exporter enters them. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
-	__type(value, struct cuda_sight);
-} cuda_sights SEC(".maps");
+ON_DEMAND_MAP(cuda_sights, 16384, __u32, struct cuda_sight);
 
 /* By process. The exporter enters them. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
-	__type(value, struct cuda_detached);
-} cuda_detaches SEC(".maps");
+ON_DEMAND_MAP(cuda_detaches, 16384, __u32, struct cuda_detached);
 
 /* Some process's launches are counted at the driver's entry. */
 bool notes_other_calls;

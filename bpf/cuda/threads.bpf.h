@@ -14,6 +14,7 @@
 #define CALL_AFTER_RETURN(regs)	     continue_failed(regs, &cuda_failed)
 #define CALL_AFTER_EXIT(regs)	     continue_failed(regs, &cuda_fail_exit)
 #include "bpf/lib/call.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/python/stacks.h"
 
 /* The device that a thread has chosen. */
@@ -96,11 +97,6 @@ struct thread {
 	struct cuda_live_process fresh;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} cuda_threads SEC(".maps");
+THREAD_MAP(cuda_threads, struct thread);
 
 #endif

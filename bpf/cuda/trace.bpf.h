@@ -7,6 +7,7 @@
 
 #include "bpf/cuda/batches.bpf.h"
 #include "bpf/cuda/calls.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/traced_pids.bpf.h"
 
 const volatile bool tracing = false;
@@ -15,18 +16,10 @@ const volatile bool trace_stacks = false;
 /* Only calls of these functions: a bit for each. */
 const volatile __u64 traced_functions[CUDA_TRACED_FUNCTIONS / 64] = {};
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 32 << 20);
-} cuda_traces SEC(".maps");
+RING_MAP(cuda_traces, 32 << 20);
 
 /* How many calls had no room in the ring. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} cuda_trace_lost SEC(".maps");
+ARRAY_MAP(cuda_trace_lost, 1, __u64);
 
 static __always_inline bool is_traced(__u32 tgid, __u16 function)
 {

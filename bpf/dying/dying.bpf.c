@@ -13,6 +13,7 @@
 
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/dying/dying.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/open_calls.bpf.h"
 
 #define PYTHON_MAX_FRAMES DYING_FRAMES
@@ -33,25 +34,11 @@ struct scratch {
 	__u64 words[5];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, PYTHON_MAX_PROCESSES);
-	__type(key, __u32);
-	__type(value, struct dying_interpreter);
-} dying_pythons SEC(".maps");
+ON_DEMAND_MAP(dying_pythons, PYTHON_MAX_PROCESSES, __u32, struct dying_interpreter);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct scratch);
-} dying_walks SEC(".maps");
+THREAD_MAP(dying_walks, struct scratch);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} dying_frames SEC(".maps");
+RING_MAP(dying_frames, 1 << 20);
 
 /* Adds the frame that was read to the scratch's. */
 static __always_inline void add_frame(struct scratch *scratch, __u32 frames)

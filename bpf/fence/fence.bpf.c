@@ -14,6 +14,7 @@
 #include "bpf/fence/fence.h"
 #include "bpf/fence/records.bpf.h"
 #include "bpf/lib/guard.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/target.bpf.h"
 #include "bpf/lib/traced.bpf.h"
 
@@ -32,12 +33,7 @@ struct thread {
 	struct fence_known fresh; /* scratch */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} fence_threads SEC(".maps");
+THREAD_MAP(fence_threads, struct thread);
 
 /* The current thread, if its process is a target. */
 static __always_inline struct thread *current_thread(struct task_struct *task)

@@ -8,6 +8,7 @@
 #define GPUSNOOP_FENCE_RECORDS_BPF_H
 
 #include "bpf/fence/fence.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/target.bpf.h"
 #include "bpf/lib/traced.bpf.h"
 
@@ -18,13 +19,7 @@ const volatile __u32 context_at = 16;
 const volatile __u32 seqno_at = 20;
 
 /* By the fence's address. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 131072);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u64);
-	__type(value, struct fence_known);
-} fence_known SEC(".maps");
+ON_DEMAND_MAP(fence_known, 131072, __u64, struct fence_known);
 
 /* Where the two programs of a tracepoint meet: the first to run leaves its data here. Usually that
  * is the program with the fence; it is the program with the names if another tool attached to the
@@ -49,12 +44,7 @@ struct meeting {
 	struct place places[PLACES];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct meeting);
-} fence_meetings SEC(".maps");
+PERCPU_MAP(fence_meetings, 1, struct meeting);
 
 static __always_inline struct meeting *this_meeting(void)
 {

@@ -6,6 +6,7 @@
 #include "bpf/functions/threads.bpf.h"
 #include "bpf/lib/cost.bpf.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/process.bpf.h"
 #include "bpf/lib/processes/process_details.bpf.h"
 #include "bpf/lib/processes/process_table.bpf.h"
@@ -27,29 +28,15 @@ __u64 entries_lost = 0;
  * not, they are sent as other calls are, and counted here. */
 __u64 slow_details_lost = 0;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20);
-} func_events SEC(".maps");
+RING_MAP(func_events, 8 << 20);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} func_slow SEC(".maps");
+RING_MAP(func_slow, 1 << 20);
 
 /* Starts and ends of processes. A short process whose start finds no room has no name on the page,
  * so calls do not share this ring. Room for 800 of both, which the exporter reads every 10 ms. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} func_lifecycle SEC(".maps");
+RING_MAP(func_lifecycle, 1 << 20);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, FUNC_MAX_FUNCTIONS);
-	__type(key, __u32);
-	__type(value, struct func_options);
-} func_options SEC(".maps");
+ARRAY_MAP(func_options, FUNC_MAX_FUNCTIONS, struct func_options);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -10,6 +10,7 @@
 #define CALL_SLOTS		    8
 #define CALL_HAS_RETURN_PROBE(call) (!((call)->function & FUNC_EXITS))
 #include "bpf/lib/call.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 
 #define FUNC_UNIQUE_ID_BYTES 128 /* NCCL_UNIQUE_ID_BYTES */
 #define FUNC_AWAITED	     16
@@ -41,11 +42,6 @@ struct thread {
 	__u8 unique_id[FUNC_UNIQUE_ID_BYTES];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} func_threads SEC(".maps");
+THREAD_MAP(func_threads, struct thread);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "bpf/host_net/host_net.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/sockets.h"
 
@@ -40,23 +41,11 @@ struct {
 	__type(value, struct connection);
 } net_sockets SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 2 * FOLLOWED_MAX_PROCESSES);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct net_key);
-	__type(value, struct net_traffic);
-} net_traffic SEC(".maps");
+ON_DEMAND_MAP(net_traffic, 2 * FOLLOWED_MAX_PROCESSES, struct net_key, struct net_traffic);
 
 /* Processes that the exporter has looked at: a connection of theirs that is new now has carried
  * nothing before. By tgid; the value is `since_ns`. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, FOLLOWED_MAX_PROCESSES);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u32);
-	__type(value, __u64);
-} net_looked SEC(".maps");
+ON_DEMAND_MAP(net_looked, FOLLOWED_MAX_PROCESSES, __u32, __u64);
 
 static const struct net_traffic no_traffic;
 
@@ -229,12 +218,7 @@ static __always_inline void fill_addresses(struct net_addresses *to, struct sock
 __u64 net_look_number; /* of the look that runs */
 
 /* Too much for the stack. One reader runs the iterator. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct net_connection);
-} net_scratch SEC(".maps");
+PERCPU_MAP(net_scratch, 1, struct net_connection);
 
 static __always_inline void fill_connection(struct net_connection *to,
 					    const struct connection *connection, struct sock *sk,

@@ -15,31 +15,17 @@
 #include "bpf/host_net/connections.bpf.h"
 #include "bpf/lib/bucket.bpf.h"
 #include "bpf/lib/guard.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 
 /* A record of each change of state, for a trace. */
 const volatile bool tracing = false;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 << 10);
-} net_events SEC(".maps");
+RING_MAP(net_events, 256 << 10);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, FOLLOWED_MAX_PROCESSES);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct net_key);
-	__type(value, struct net_connects);
-} net_connects SEC(".maps");
+ON_DEMAND_MAP(net_connects, FOLLOWED_MAX_PROCESSES, struct net_key, struct net_connects);
 
 /* Dropped datagrams, by the id of the cgroup that the socket was made in. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u64);
-	__type(value, __u64);
-} net_drops SEC(".maps");
+ON_DEMAND_MAP(net_drops, 4096, __u64, __u64);
 
 static const struct net_connects no_connects;
 static const __u64 no_drops;

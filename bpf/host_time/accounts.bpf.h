@@ -6,6 +6,7 @@
 
 #include "bpf/host_time/host_time.h"
 #include "bpf/lib/bucket.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 
 /* Of the thread's present gap, which begins at the end of each submission and of each wait. */
 struct launch_gap {
@@ -83,37 +84,18 @@ struct host_account {
 	struct host_device_times of_device;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct host_account);
-} cuda_times SEC(".maps");
+THREAD_MAP(cuda_times, struct host_account);
 
 /* Records of explained gaps. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 256 << 10);
-} cuda_gaps SEC(".maps");
+RING_MAP(cuda_gaps, 256 << 10);
 
 /* Waits for files, by process and file system. Not allocated when they come: then a lock of the
  * scheduler is held. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 2048);
-	__type(key, struct host_file_key);
-	__type(value, struct host_file_waits);
-} cuda_file_waits SEC(".maps");
+HASH_MAP(cuda_file_waits, 2048, struct host_file_key, struct host_file_waits);
 
 /* Of ended threads, and of those that have gone to another device. The entries of process 0 are of
  * those whose process found no room. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct host_device_key);
-	__type(value, struct host_device_times);
-} cuda_dev_times SEC(".maps");
+ON_DEMAND_MAP(cuda_dev_times, 4096, struct host_device_key, struct host_device_times);
 
 static const struct host_times no_times;
 static const struct host_device_times no_device_times;
@@ -121,13 +103,7 @@ static const struct host_file_waits no_file_waits;
 
 /* Of ended threads, by process. The entry of process 0 is of the threads whose process found no
  * room. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct host_process);
-	__type(value, struct host_times);
-} cuda_times_past SEC(".maps");
+ON_DEMAND_MAP(cuda_times_past, 4096, struct host_process, struct host_times);
 
 /* A writer's changes lie between these two. Only the thread itself writes, or the hook as the
  * thread leaves its CPU, so the changes need not be atomic. The additions have results, which makes

@@ -6,6 +6,7 @@
 
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/host_time/waits.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 
 /* When the hook was attached, CLOCK_MONOTONIC. */
 __u64 attached_ns = 0;
@@ -38,12 +39,7 @@ struct reading {
 	} record;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct reading);
-} htime_scratch SEC(".maps");
+PERCPU_MAP(htime_scratch, 1, struct reading);
 
 static __always_inline void read_schedule(struct schedule *schedule, struct task_struct *task)
 {

@@ -5,6 +5,7 @@
 #define GPUSNOOP_HOST_TIME_WAITS_BPF_H
 
 #include "bpf/host_time/blocked.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/guard.bpf.h"
 
@@ -19,22 +20,11 @@ struct waits_account {
 	struct host_waits waits;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct waits_account);
-} htime_waits SEC(".maps");
+THREAD_MAP(htime_waits, struct waits_account);
 
 /* Of ended threads, by process. The entry of process 0 is of the threads whose process found no
  * room. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, FOLLOWED_MAX_PROCESSES);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct host_waiter);
-	__type(value, struct host_waits);
-} htime_past SEC(".maps");
+ON_DEMAND_MAP(htime_past, FOLLOWED_MAX_PROCESSES, struct host_waiter, struct host_waits);
 
 static const struct host_waits no_waits;
 

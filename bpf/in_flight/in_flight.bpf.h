@@ -4,6 +4,7 @@
 #ifndef GPUSNOOP_IN_FLIGHT_BPF_H
 #define GPUSNOOP_IN_FLIGHT_BPF_H
 
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/open_calls.bpf.h"
 
 /* Younger calls are not listed. */
@@ -18,12 +19,7 @@ struct in_flight_scratch {
 	__u64 frames[OPEN_CALL_KERNEL_FRAMES];
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct in_flight_scratch);
-} NAMED(in_flight) SEC(".maps");
+PERCPU_MAP(NAMED(in_flight), 1, struct in_flight_scratch);
 
 static __always_inline struct in_flight_scratch *in_flight_scratch(void)
 {

@@ -4,15 +4,11 @@
 #ifndef GPUSNOOP_EMIT_BPF_H
 #define GPUSNOOP_EMIT_BPF_H
 
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/names.bpf.h"
 #include "bpf/lib/wire.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct probe_account);
-} NAMED(account) SEC(".maps");
+PERCPU_MAP(NAMED(account), 1, struct probe_account);
 
 /* Not on the stack, which is short (lib/guard.bpf.h). */
 static const volatile __u32 account_key = 0;

@@ -4,16 +4,14 @@
 #define GPUSNOOP_TRACED_BPF_H
 
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/names.bpf.h"
 #include "bpf/lib/processes/process.bpf.h"
 #include "bpf/lib/processes/process_details.bpf.h"
 #include "bpf/lib/processes/process_table.bpf.h"
 #include "bpf/lib/traced.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} NAMED(events) SEC(".maps");
+RING_MAP(NAMED(events), 1 << 20);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -8,6 +8,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_tracing.h>
 
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/processes/mappings.h"
 
 #define VM_EXEC		      0x4
@@ -49,12 +50,7 @@ struct task_struct___execs {
 	__u64 self_exec_id;
 } __attribute__((preserve_access_index));
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct mapping_record);
-} mapping_scratch SEC(".maps");
+PERCPU_MAP(mapping_scratch, 1, struct mapping_record);
 
 /* A program that takes this name hides its files from discovery, which it could also do by having
  * none: probes on a file that others use see its calls all the same. */

@@ -9,27 +9,15 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/lib/guard.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/process_details.bpf.h"
 #include "bpf/lib/processes/target.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, TARGET_MAX_PROCESSES);
-	__type(key, __u32);
-	__type(value, struct target);
-} target_procs SEC(".maps");
+HASH_MAP(target_procs, TARGET_MAX_PROCESSES, __u32, struct target);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} target_events SEC(".maps");
+RING_MAP(target_events, 1 << 20);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, TARGET_PATTERNS);
-	__type(key, __u32);
-	__type(value, struct target_pattern);
-} target_patterns SEC(".maps");
+ARRAY_MAP(target_patterns, TARGET_PATTERNS, struct target_pattern);
 
 const volatile __u32 pattern_count = 0;
 const volatile __u32 parents[TARGET_PARENTS] = {};

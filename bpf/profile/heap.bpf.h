@@ -4,6 +4,8 @@
 #ifndef GPUSNOOP_PROFILE_HEAP_BPF_H
 #define GPUSNOOP_PROFILE_HEAP_BPF_H
 
+#include "bpf/lib/maps.bpf.h"
+
 /* Set before load. */
 const volatile __u64 heap_min_bytes = 0; /* smaller allocations are left out */
 
@@ -26,21 +28,10 @@ struct heap_thread {
 	__u32 depth;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct heap_thread);
-} prof_in_malloc SEC(".maps");
+THREAD_MAP(prof_in_malloc, struct heap_thread);
 
 /* By address. The exporter makes room for the type heap only. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, __u64);
-	__type(value, struct heap_block);
-} prof_blocks SEC(".maps");
+ON_DEMAND_MAP(prof_blocks, 1, __u64, struct heap_block);
 
 static __always_inline void change(const struct heap_block *block, __s64 samples, __u64 bytes)
 {

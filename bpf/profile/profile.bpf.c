@@ -14,33 +14,19 @@
 
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/python/layout.h"
 #include "bpf/profile/profile.h"
 
 /* By a hash of all addresses. The kernel's own kind of table for stacks would lose one of two that
  * share a place in it, which with a hundred stacks is one profile in three. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u64);
-	__type(value, struct profile_stack);
-} prof_stacks SEC(".maps");
+HASH_MAP(prof_stacks, 16384, __u64, struct profile_stack);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__type(key, struct profile_key);
-	__type(value, struct profile_count);
-} prof_counts SEC(".maps");
+HASH_MAP(prof_counts, 32768, struct profile_key, struct profile_count);
 
 /* By thread. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__type(key, __u32);
-	__type(value, struct profile_off);
-} prof_off SEC(".maps");
+HASH_MAP(prof_off, 32768, __u32, struct profile_off);
 
 /* Where a profile does not end: what was counted in an earlier generation can be taken out of the
  * tables while this one fills. */
@@ -56,12 +42,7 @@ struct scratch {
 	struct python_walk python;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct scratch);
-} prof_scratch SEC(".maps");
+PERCPU_MAP(prof_scratch, 1, struct scratch);
 
 static const struct profile_count nothing;
 

@@ -3,26 +3,17 @@
 #ifndef GPUSNOOP_PROFILE_PYTHON_BPF_H
 #define GPUSNOOP_PROFILE_PYTHON_BPF_H
 
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/python/layout.h"
 
 #define PYTHON_MAX_FRAMES PROFILE_STACK_FRAMES
 #define PYTHON_FRAME_MASK 127 /* no frame has a higher index */
 
 /* By process; the exporter knows where each has its interpreter. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, PYTHON_MAX_PROCESSES);
-	__type(key, struct python_process);
-	__type(value, struct python_layout);
-} prof_python SEC(".maps");
+HASH_MAP(prof_python, PYTHON_MAX_PROCESSES, struct python_process, struct python_layout);
 
 /* By thread. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
-	__type(key, __u32);
-	__type(value, struct python_thread);
-} prof_pythreads SEC(".maps");
+LRU_MAP(prof_pythreads, 16384, __u32, struct python_thread);
 
 /* Adds the frame that was read to the scratch's stack. */
 static __always_inline void add_frame(struct scratch *scratch, __u32 frames)

@@ -3,6 +3,7 @@
 #ifndef GPUSNOOP_SYSCALL_RECORDS_BPF_H
 #define GPUSNOOP_SYSCALL_RECORDS_BPF_H
 
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/traced.bpf.h"
 #include "bpf/syscall/syscall.h"
 
@@ -21,12 +22,7 @@ struct thread {
 	struct syscall_error_key error;
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct thread);
-} syscall_threads SEC(".maps");
+THREAD_MAP(syscall_threads, struct thread);
 
 /* The process of `gpusnoop_exporter trace`, which gets a record for each call but its own. 0 in the
  * exporter: the verifier removes all of this as dead code. */

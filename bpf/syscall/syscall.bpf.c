@@ -10,6 +10,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/lib/guard.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/target.bpf.h"
 #include "bpf/lib/traced.bpf.h"
 #include "bpf/syscall/records.bpf.h"
@@ -20,21 +21,9 @@ const volatile __u64 wanted[16] = {};
 const volatile __u32 shard_mask = 0;
 const volatile __u32 rt_sigreturn = SYSCALL_COUNT;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct syscall_key);
-	__type(value, struct syscall_counts);
-} syscall_counts SEC(".maps");
+ON_DEMAND_MAP(syscall_counts, 32768, struct syscall_key, struct syscall_counts);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct syscall_error_key);
-	__type(value, __u64);
-} syscall_errors SEC(".maps");
+ON_DEMAND_MAP(syscall_errors, 16384, struct syscall_error_key, __u64);
 
 static const struct syscall_counts no_counts;
 static const __u64 no_errors;

@@ -7,13 +7,9 @@
 
 #include "bpf/cuda/threads.bpf.h"
 #include "bpf/lib/emit.bpf.h"
+#include "bpf/lib/maps.bpf.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct cuda_captures);
-} cuda_captures SEC(".maps");
+ARRAY_MAP(cuda_captures, 1, struct cuda_captures);
 
 /* Streams and events to the numbers of captures. Those of an ended capture are void; a program that
  * finds one deletes it, and the exporter deletes others where there are many, and those of ended

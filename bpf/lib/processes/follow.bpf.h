@@ -4,31 +4,19 @@
 #ifndef GPUSNOOP_FOLLOW_BPF_H
 #define GPUSNOOP_FOLLOW_BPF_H
 
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/followed.bpf.h"
 #include "bpf/lib/processes/process.bpf.h"
 #include "bpf/lib/processes/process_details.bpf.h"
 
 /* Room for 650 starts, which the exporter reads every few milliseconds. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20);
-} follow_events SEC(".maps");
+RING_MAP(follow_events, 1 << 20);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct follow_counts);
-} follow_counts SEC(".maps");
+PERCPU_MAP(follow_counts, 1, struct follow_counts);
 
 /* Those that have found no room in the table. They are tried again whenever the exporter looks for
  * processes that run already, and count once. */
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, __u32);
-} follow_refused SEC(".maps");
+THREAD_MAP(follow_refused, __u32);
 
 static const struct followed not_followed;
 static const __u32 follow_counts_key = 0; /* not on the stack, of which uprobe programs lack some */

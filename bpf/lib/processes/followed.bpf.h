@@ -16,15 +16,11 @@
 #ifndef GPUSNOOP_FOLLOWED_BPF_H
 #define GPUSNOOP_FOLLOWED_BPF_H
 
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/followed.h"
 #include "bpf/lib/processes/process_filter.bpf.h"
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, FOLLOWED_MAX_PROCESSES);
-	__type(key, __u32);
-	__type(value, struct followed);
-} follow_procs SEC(".maps");
+HASH_MAP(follow_procs, FOLLOWED_MAX_PROCESSES, __u32, struct followed);
 
 struct process_filter follow_filter SEC(".maps");
 

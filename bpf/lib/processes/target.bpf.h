@@ -4,6 +4,7 @@
 #ifndef GPUSNOOP_TARGET_BPF_H
 #define GPUSNOOP_TARGET_BPF_H
 
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/processes/process_filter.bpf.h"
 #include "bpf/lib/processes/target.h"
 
@@ -15,21 +16,11 @@ __u64 attached_ns = 0;
 
 /* The table `processes` of the CUDA probe, whose values are longer: entered at the first CUDA call,
  * left at exit and exec. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, TARGET_MAX_PROCESSES);
-	__type(key, __u32);
-	__type(value, struct gpu_process);
-} cuda_procs SEC(".maps");
+HASH_MAP(cuda_procs, TARGET_MAX_PROCESSES, __u32, struct gpu_process);
 
 struct process_filter cuda_filter SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, TARGET_MAX_PROCESSES);
-	__type(key, __u32);
-	__type(value, struct target);
-} target_procs SEC(".maps");
+HASH_MAP(target_procs, TARGET_MAX_PROCESSES, __u32, struct target);
 
 /* Since when the task's process has been a GPU process; 0: it is none. */
 static __always_inline __u64 gpu_process_since(struct task_struct *task)

@@ -15,6 +15,7 @@
 #ifndef GPUSNOOP_PYTHON_STACKS_BPF_H
 #define GPUSNOOP_PYTHON_STACKS_BPF_H
 
+#include "bpf/lib/maps.bpf.h"
 #include "bpf/lib/names.bpf.h"
 #include "bpf/lib/python/stacks.h"
 
@@ -30,21 +31,9 @@
 /* Set before load. */
 const volatile bool python_stacks = false;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, PYTHON_MAX_PROCESSES);
-	__type(key, struct python_key);
-	__type(value, struct python_interpreter);
-} NAMED(pythons) SEC(".maps");
+ON_DEMAND_MAP(NAMED(pythons), PYTHON_MAX_PROCESSES, struct python_key, struct python_interpreter);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 8192);
-	__type(key, __u64);
-	__type(value, struct python_stack);
-} NAMED(pystacks) SEC(".maps");
+ON_DEMAND_MAP(NAMED(pystacks), 8192, __u64, struct python_stack);
 
 /* If a walk takes longer, other threads had the CPU meanwhile. */
 #define PYTHON_LONGEST_NS 100000
@@ -70,12 +59,7 @@ struct scratch {
 	__u64 of_main; /* 1: the walk is the main thread's */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct scratch);
-} NAMED(pywalks) SEC(".maps");
+THREAD_MAP(NAMED(pywalks), struct scratch);
 
 static __always_inline struct python_interpreter *interpreter_of(struct thread *thread)
 {
