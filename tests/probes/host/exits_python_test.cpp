@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/harness/exporter.h"
 #include "tests/harness/process.h"
 #include "tests/harness/python_programs.h"
 #include "tests/harness/pythons.h"
@@ -59,6 +60,9 @@ TEST_CASE("a trace of ends has the line of Python of a last call that did not re
     const std::string mode = GENERATE(from_range(attach_modes()));
     const std::string interpreter = GENERATE(from_range(python_commands()));
     CAPTURE(mode, interpreter);
+    // The runtime is attached to before the first program calls it.
+    const Process holder({standin("lives"), "name", "holder", "cuda", "wait"});
+    holder.wait_for_output("waiting 1");
     Trace trace("exit", attached_by(mode), {});
     struct Way {
         std::string way;
