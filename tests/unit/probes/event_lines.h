@@ -37,6 +37,23 @@ inline gpusnoop::probes::ProcessIdentity a_traced_process() {
     return process;
 }
 
+// A line of a thread of theirs, of which these are the other keys.
+inline nlohmann::json of_caller(const nlohmann::json &others) {
+    nlohmann::json line = {{"pid", 100},         {"tid", 101},    {"ppid", 99},
+                           {"comm", "setpci"},   {"script", ""},  {"container_id", container},
+                           {"slurm_job_id", ""}, {"user", "root"}};
+    line.update(others);
+    return line;
+}
+inline nlohmann::json of_traced(const nlohmann::json &others) {
+    nlohmann::json line = of_caller({{"comm", "train\uFFFD"},
+                                     {"script", "train.py\uFFFD"},
+                                     {"slurm_job_id", "4711"},
+                                     {"user", "alice"}});
+    line.update(others);
+    return line;
+}
+
 inline nlohmann::json parsed(const gpusnoop::trace::Event &event) {
     const std::string line = gpusnoop::trace::json_line(event);
     CHECK(line.ends_with('\n'));

@@ -5,21 +5,13 @@
 
 #include "exporter/probes/fence/probe.h"
 #include "exporter/probes/frame/registry.h"
+#include "tests/unit/config/problems.h"
 #include "tests/unit/probes/event_lines.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::trace;
 using namespace event_lines;
 using nlohmann::json;
-
-namespace {
-
-std::string fence_problem_of(const std::string &text) {
-    const auto config = config::parse(text, "c.yaml", probes::setting_blocks());
-    return config ? "" : config.error().message;
-}
-
-}  // namespace
 
 TEST_CASE("the settings of fences are read") {
     const auto config =
@@ -30,9 +22,9 @@ TEST_CASE("the settings of fences are read") {
 }
 
 TEST_CASE("what is wrong with the settings of fences is said with its place") {
-    CHECK(fence_problem_of("fence: {ring_bytes: 5000}\n")
-              .starts_with("c.yaml:1:21: fence.ring_bytes"));
-    CHECK(fence_problem_of("fence: {fences: 1}\n").starts_with("c.yaml:1:9: fence.fences: "));
+    CHECK(
+        test::problems("fence: {ring_bytes: 5000}\n").starts_with("c.yaml:1:21: fence.ring_bytes"));
+    CHECK(test::problems("fence: {fences: 1}\n").starts_with("c.yaml:1:9: fence.fences: "));
 }
 
 TEST_CASE("what happens to a fence as a line") {
@@ -46,21 +38,13 @@ TEST_CASE("what happens to a fence as a line") {
     std::strcpy(record.names.driver, "amdgpu");
     std::strcpy(record.names.timeline, "gfx 1\x1b");
     const Event waited = event_of(record, a_traced_process(), offset);
-    CHECK(parsed(waited) == json({{"time", "2023-11-14T22:13:20.123461000Z"},
-                                  {"duration_ns", 3'000'000},
-                                  {"pid", 100},
-                                  {"tid", 101},
-                                  {"ppid", 99},
-                                  {"comm", "train\uFFFD"},
-                                  {"script", "train.py\uFFFD"},
-                                  {"container_id", container},
-                                  {"slurm_job_id", "4711"},
-                                  {"user", "alice"},
-                                  {"event", "wait_end"},
-                                  {"driver", "amdgpu"},
-                                  {"timeline", "gfx 1\uFFFD"},
-                                  {"context", 40'000'000'000},
-                                  {"seqno", 7}}));
+    CHECK(parsed(waited) == of_traced({{"time", "2023-11-14T22:13:20.123461000Z"},
+                                       {"duration_ns", 3'000'000},
+                                       {"event", "wait_end"},
+                                       {"driver", "amdgpu"},
+                                       {"timeline", "gfx 1\uFFFD"},
+                                       {"context", 40'000'000'000},
+                                       {"seqno", 7}}));
     CHECK(columns(waited) ==
           "100 101 99 train\uFFFD wait_end 3.000ms - driver=amdgpu timeline=\"gfx 1\uFFFD\" "
           "context=40000000000 seqno=7 script=train.py\uFFFD slurm_job_id=4711");

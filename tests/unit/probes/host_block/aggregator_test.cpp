@@ -96,22 +96,14 @@ json block_line(std::int32_t error) {
 }  // namespace
 
 TEST_CASE("a block request begins when the process makes it, and takes as long as the device") {
-    CHECK(block_line(0) == json({{"time", "2023-11-14T22:13:20.123459500Z"},
-                                 {"duration_ns", 1'000},
-                                 {"pid", 100},
-                                 {"tid", 101},
-                                 {"ppid", 99},
-                                 {"comm", "train\uFFFD"},
-                                 {"script", "train.py\uFFFD"},
-                                 {"container_id", container},
-                                 {"slurm_job_id", "4711"},
-                                 {"user", "alice"},
-                                 {"op", "write"},
-                                 {"role", "worker"},
-                                 {"device", "nvme0n1"},
-                                 {"bytes", 4096},
-                                 {"queued_ns", 500},
-                                 {"error", nullptr}}));
+    CHECK(block_line(0) == of_traced({{"time", "2023-11-14T22:13:20.123459500Z"},
+                                      {"duration_ns", 1'000},
+                                      {"op", "write"},
+                                      {"role", "worker"},
+                                      {"device", "nvme0n1"},
+                                      {"bytes", 4096},
+                                      {"queued_ns", 500},
+                                      {"error", nullptr}}));
 }
 
 TEST_CASE("the error of a block request has the kernel's name for it") {

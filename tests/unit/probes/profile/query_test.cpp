@@ -5,21 +5,13 @@
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/profile/probe.h"
 #include "exporter/probes/profile/query.h"
+#include "tests/unit/config/problems.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
 using namespace std::chrono_literals;
 
 // The block `profile:` of the configuration.
-
-namespace {
-
-std::string profile_settings_problem_of(const std::string &text) {
-    const auto config = config::parse(text, "c.yaml", probes::setting_blocks());
-    return config ? "" : config.error().message;
-}
-
-}  // namespace
 
 TEST_CASE("the settings of profiles are read") {
     const auto config = config::parse(
@@ -33,16 +25,14 @@ TEST_CASE("the settings of profiles are read") {
 }
 
 TEST_CASE("what is wrong with the settings of profiles is said with its place") {
-    CHECK(profile_settings_problem_of("profile: {max_stacks: 5}\n")
+    CHECK(test::problems("profile: {max_stacks: 5}\n")
               .starts_with("c.yaml:1:23: profile.max_stacks"));
-    CHECK(profile_settings_problem_of("profile: {max_duration: 2h}\n")
+    CHECK(test::problems("profile: {max_duration: 2h}\n")
               .starts_with("c.yaml:1:25: profile.max_duration"));
-    CHECK(profile_settings_problem_of("profile: {keep: 1s}\n")
-              .starts_with("c.yaml:1:17: profile.keep"));
-    CHECK(profile_settings_problem_of("profile: {continuous_frequency: 200}\n")
+    CHECK(test::problems("profile: {keep: 1s}\n").starts_with("c.yaml:1:17: profile.keep"));
+    CHECK(test::problems("profile: {continuous_frequency: 200}\n")
               .starts_with("c.yaml:1:33: profile.continuous_frequency"));
-    CHECK(profile_settings_problem_of("profile: {heap: 1}\n")
-              .starts_with("c.yaml:1:11: profile.heap: "));
+    CHECK(test::problems("profile: {heap: 1}\n").starts_with("c.yaml:1:11: profile.heap: "));
 }
 
 namespace {

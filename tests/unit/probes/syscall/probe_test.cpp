@@ -14,21 +14,13 @@
 #include "exporter/probes/syscall/settings.h"
 #include "exporter/probes/syscall/trace.h"
 #include "exporter/symbols/names/syscall_names.h"
+#include "tests/unit/config/problems.h"
 #include "tests/unit/probes/event_lines.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::trace;
 using namespace event_lines;
 using nlohmann::json;
-
-namespace {
-
-std::string syscall_problem_of(const std::string &text) {
-    const auto config = config::parse(text, "c.yaml", probes::setting_blocks());
-    return config ? "" : config.error().message;
-}
-
-}  // namespace
 
 TEST_CASE("the settings of system calls are read") {
     const auto config = config::parse(
@@ -40,14 +32,14 @@ TEST_CASE("the settings of system calls are read") {
 }
 
 TEST_CASE("what is wrong with the settings of system calls is said with its place") {
-    CHECK(syscall_problem_of("syscall: {syscalls: [opened]}\n") ==
+    CHECK(test::problems("syscall: {syscalls: [opened]}\n") ==
           "c.yaml:1:22: syscall.syscalls[0]: \"opened\" is neither a system call nor a group of "
           "them (file, io, locking, memory, network, polling, process, signal, timing), nor compat "
           "or unknown");
-    CHECK(syscall_problem_of("syscall: {syscalls: [other]}\n") != "");
-    CHECK(syscall_problem_of("syscall: {max_counts: 63}\n")
+    CHECK(test::problems("syscall: {syscalls: [other]}\n") != "");
+    CHECK(test::problems("syscall: {max_counts: 63}\n")
               .starts_with("c.yaml:1:23: syscall.max_counts"));
-    CHECK(syscall_problem_of("syscall: {ring: 1}\n").starts_with("c.yaml:1:11: syscall.ring: "));
+    CHECK(test::problems("syscall: {ring: 1}\n").starts_with("c.yaml:1:11: syscall.ring: "));
 }
 
 namespace {
@@ -71,20 +63,12 @@ TEST_CASE("a system call as a line") {
     record.result = -9;
     const Event event = event_of(record, a_traced_process(), offset);
     CHECK(parsed(event) ==
-          json({{"time", "2023-11-14T22:13:20.123459500Z"},
-                {"duration_ns", 1'500},
-                {"pid", 100},
-                {"tid", 101},
-                {"ppid", 99},
-                {"comm", "train\uFFFD"},
-                {"script", "train.py\uFFFD"},
-                {"container_id", container},
-                {"slurm_job_id", "4711"},
-                {"user", "alice"},
-                {"syscall", "dup"},
-                {"result", -9},
-                {"error", "EBADF"},
-                {"arguments", {"0xffffffffffffffff", "0x2", "0x3", "0x4", "0x5", "0x6"}}}));
+          of_traced({{"time", "2023-11-14T22:13:20.123459500Z"},
+                     {"duration_ns", 1'500},
+                     {"syscall", "dup"},
+                     {"result", -9},
+                     {"error", "EBADF"},
+                     {"arguments", {"0xffffffffffffffff", "0x2", "0x3", "0x4", "0x5", "0x6"}}}));
     CHECK(columns(event) ==
           "100 101 99 train\uFFFD dup 1.5us EBADF "
           "arguments=(0xffffffffffffffff,0x2,0x3,0x4,0x5,0x6) script=train.py\uFFFD "

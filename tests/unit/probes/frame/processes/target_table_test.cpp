@@ -11,19 +11,11 @@
 #include "exporter/probes/frame/processes/target_table.h"
 #include "exporter/probes/frame/registry.h"
 #include "exporter/probes/functions/settings.h"
+#include "tests/unit/config/problems.h"
 #include "tests/unit/sanitized.h"
 
 using namespace gpusnoop;
 using Texts = std::vector<std::string>;
-
-namespace {
-
-std::string frame_problem_of(const std::string &text) {
-    const auto config = config::parse(text, "c.yaml", probes::setting_blocks());
-    return config ? "" : config.error().message;
-}
-
-}  // namespace
 
 TEST_CASE("the processes to trace are read") {
     const auto config = config::parse(R"(
@@ -55,24 +47,24 @@ functions: {slow_calls: {keep: 7}}
     CHECK(config->of<probes::TargetsConfig>().all_processes);
     CHECK(config->of<probes::CudaConfig>().max_call_sites == 3);
     CHECK(config->of<probes::FunctionsConfig>().slow_calls.history == 7);
-    CHECK(frame_problem_of("targets: {everything: true, all_processes: true}\n") ==
+    CHECK(test::problems("targets: {everything: true, all_processes: true}\n") ==
           "c.yaml:1:11: targets.everything: is the old name of all_processes, which is given too");
-    CHECK(frame_problem_of("cuda: {call_sites: 1001}\n") ==
+    CHECK(test::problems("cuda: {call_sites: 1001}\n") ==
           "c.yaml:1:20: cuda.call_sites: must be between 0 and 1000, is 1001");
 }
 
 TEST_CASE("what is wrong with targets is said with its place") {
-    CHECK(frame_problem_of("targets:\n  pid: [1]\n").starts_with("c.yaml:2:3: targets.pid: "));
-    CHECK(frame_problem_of("targets: {pids: [0]}\n").starts_with("c.yaml:1:18: targets.pids[0]: "));
-    CHECK(frame_problem_of("targets: {pids: 1}\n").starts_with("c.yaml:1:17: targets.pids: "));
-    CHECK(frame_problem_of("targets: {comms: [\"a[\"]}\n")
+    CHECK(test::problems("targets:\n  pid: [1]\n").starts_with("c.yaml:2:3: targets.pid: "));
+    CHECK(test::problems("targets: {pids: [0]}\n").starts_with("c.yaml:1:18: targets.pids[0]: "));
+    CHECK(test::problems("targets: {pids: 1}\n").starts_with("c.yaml:1:17: targets.pids: "));
+    CHECK(test::problems("targets: {comms: [\"a[\"]}\n")
               .starts_with("c.yaml:1:19: targets.comms[0]: "));
-    CHECK(frame_problem_of("targets: {comms: [a, b, a]}\n") ==
+    CHECK(test::problems("targets: {comms: [a, b, a]}\n") ==
           "c.yaml:1:25: targets.comms[2]: \"a\" is in the list twice");
-    CHECK(frame_problem_of("targets: {containers: [\"0123456789a\"]}\n") ==
+    CHECK(test::problems("targets: {containers: [\"0123456789a\"]}\n") ==
           "c.yaml:1:24: targets.containers[0]: \"0123456789a\" is not a container's id: its first "
           "12 to 64 hexadecimal digits");
-    CHECK(frame_problem_of("targets: {containers: [\"0123456789AB\"]}\n").find("hexadecimal") !=
+    CHECK(test::problems("targets: {containers: [\"0123456789AB\"]}\n").find("hexadecimal") !=
           std::string::npos);
 }
 
