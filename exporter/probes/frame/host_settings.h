@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "exporter/config/config.h"
 #include "exporter/config/reader.h"
+#include "exporter/probes/frame/probe_kind.h"
 
 namespace gpusnoop::probes {
 
@@ -31,8 +33,14 @@ void read_host_time(config::Section &host, config::Config &config);
 
 void read_host(config::Section &host, config::Config &config);
 
-// The settings of a host probe that can only be switched on and off.
-// `T` has `enabled`, its default in it, and `part`: its name in the block `host:`.
+// The settings of a host probe that can only be switched on and off: a part of the block `host:`.
+template <FixedText name, bool by_default>
+struct HostSwitch {
+    static constexpr std::string_view part = name.text;
+    bool enabled = by_default;
+    bool operator==(const HostSwitch &) const = default;
+};
+
 template <typename T>
 void read_host_switch(config::Section &host, config::Config &config) {
     T value;

@@ -45,17 +45,19 @@ struct KernelNeed {
     bool (*is_met)(const KernelView &kernel, const config::Config &config);
 };
 
-// For is_met: the kernel has all of these tracepoints, or this member of a type.
+// A literal as a parameter of a template.
 template <std::size_t size>
-struct KernelName {
-    consteval KernelName(const char (&name)[size]) { std::ranges::copy(name, text); }
+struct FixedText {
+    consteval FixedText(const char (&literal)[size]) { std::ranges::copy(literal, text); }
     char text[size]{};
 };
-template <KernelName... tracepoints>
+
+// For is_met: the kernel has all of these tracepoints, or this member of a type.
+template <FixedText... tracepoints>
 bool has_tracepoints(const KernelView &kernel, const config::Config & /*config*/) {
     return (kernel.has_tracepoint(tracepoints.text) && ...);
 }
-template <KernelName type, KernelName member>
+template <FixedText type, FixedText member>
 bool has_member(const KernelView &kernel, const config::Config & /*config*/) {
     return kernel.has_member(type.text, member.text);
 }

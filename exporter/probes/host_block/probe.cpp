@@ -7,7 +7,6 @@
 
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/host_probe.h"
-#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/frame/trace/event_tracer.h"
 #include "exporter/probes/host_block/aggregator.h"

@@ -3,22 +3,16 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "bpf/host_block.h"
-#include "exporter/config/config.h"
+#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/probe_kind.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/trace/trace.h"
 
 namespace gpusnoop::probes {
 
-// The part `block:` of the block `host:` of the configuration.
-struct HostBlockConfig {
-    static constexpr std::string_view part = "block";
-    bool enabled = false;
-    bool operator==(const HostBlockConfig &) const = default;
-};
+using HostBlockConfig = HostSwitch<"block", false>;
 
 extern const ProbeKind host_block_kind;
 

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "exporter/probes/frame/host_probe.h"
-#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/host_irq/aggregator.h"
 #include "host_irq.skel.h"
 

@@ -2,22 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "bpf/host_kvm.h"
-#include "exporter/config/config.h"
+#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/probe_kind.h"
 #include "exporter/probes/frame/processes/process_identity.h"
 #include "exporter/trace/trace.h"
 
 namespace gpusnoop::probes {
 
-// The part `kvm:` of the block `host:` of the configuration.
-struct HostKvmConfig {
-    static constexpr std::string_view part = "kvm";
-    bool enabled = false;
-    bool operator==(const HostKvmConfig &) const = default;
-};
+using HostKvmConfig = HostSwitch<"kvm", false>;
 
 extern const ProbeKind host_kvm_kind;
 

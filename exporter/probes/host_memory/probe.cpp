@@ -7,7 +7,6 @@
 #include "exporter/ebpf/libbpf.h"
 #include "exporter/ebpf/object.h"
 #include "exporter/probes/frame/host_probe.h"
-#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/host_memory/aggregator.h"
 #include "host_memory.skel.h"
 

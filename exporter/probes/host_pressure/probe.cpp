@@ -17,7 +17,6 @@
 #include "exporter/discovery/gpus/gpus.h"
 #include "exporter/probes/frame/bpf/bpf_probe.h"
 #include "exporter/probes/frame/budget.h"
-#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/processes/traced_processes.h"
 #include "exporter/probes/host_pressure/aggregator.h"
 #include "exporter/processes/proc.h"

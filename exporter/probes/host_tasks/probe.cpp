@@ -13,7 +13,6 @@
 #include "exporter/ebpf/maps/hash_map.h"
 #include "exporter/probes/frame/budget.h"
 #include "exporter/probes/frame/host_probe.h"
-#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/host_tasks/aggregator.h"
 #include "host_tasks.skel.h"
 

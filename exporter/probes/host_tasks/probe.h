@@ -1,18 +1,12 @@
 // CPU time, waits, faults, bytes and memory of followed processes, as the kernel keeps them.
 #pragma once
 
-#include <string_view>
-
+#include "exporter/probes/frame/host_settings.h"
 #include "exporter/probes/frame/probe_kind.h"
 
 namespace gpusnoop::probes {
 
-// The part `tasks:` of the block `host:` of the configuration.
-struct HostTasksConfig {
-    static constexpr std::string_view part = "tasks";
-    bool enabled = true;
-    bool operator==(const HostTasksConfig &) const = default;
-};
+using HostTasksConfig = HostSwitch<"tasks", true>;
 
 extern const ProbeKind host_tasks_kind;
 
