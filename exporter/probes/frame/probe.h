@@ -33,7 +33,6 @@ struct ProcessSample {
     std::uint64_t launches = 0;
 };
 
-// Which counts of its own work a probe can have.
 // A bit for each reason.
 using LostReasons = std::uint32_t;
 

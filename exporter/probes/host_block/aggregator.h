@@ -35,7 +35,6 @@ public:
     void on_times(const block_key &key, const block_times &now, const std::string &device);
 };
 
-// Names of block devices.
 // The device's name in /sys, such as "nvme0n1"; "259:0" for one that is not there, and "unknown"
 // for 0. `device` is the kernel's number: bpf/host_block.h.
 [[nodiscard]] std::string read_block_device_name(std::uint32_t device);

@@ -32,7 +32,6 @@ public:
     void on_times(const irq_key &key, const counted_times &now, std::string_view source);
 };
 
-// Names of interrupts.
 // The part of a device's interrupt's name that all interrupts of such devices have: without digits,
 // queues and addresses, as in "mlx5_comp12@pci:0000:17:00.0" ("mlx_comp") and "virtio1-req.0"
 // ("virtio-req"). `actions` are the untrusted names of its handlers. "unknown": it has none.

@@ -17,6 +17,8 @@
 #include "exporter/probes/frame/processes/followed_processes.h"
 #include "exporter/probes/host_net/aggregator.h"
 
+struct host_net_bpf;
+
 namespace gpusnoop::probes {
 
 // The path in the v2 hierarchy that /proc/PID/cgroup names. Empty: none, one that cannot be seen
@@ -46,13 +48,7 @@ private:
     std::map<ProcessKey, Place> places_;
 };
 
-}  // namespace gpusnoop::probes
-
 // Looks at the sockets of followed processes, with the iterator of bpf/host_net.
-struct host_net_bpf;
-
-namespace gpusnoop::probes {
-
 class NetLooks {
 public:
     explicit NetLooks(host_net_bpf &skeleton);

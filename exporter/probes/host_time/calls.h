@@ -20,7 +20,6 @@ void classify_system_calls(std::span<std::uint8_t, HOST_CALLS> classes);
 [[nodiscard]] std::string_view host_drain_name(std::uint32_t drain);
 [[nodiscard]] std::string_view host_gap_state_name(std::uint32_t state);
 
-// The file systems that threads wait for.
 // The value of the label `filesystem`, by the s_magic of struct host_file_key.
 [[nodiscard]] std::string_view filesystem_name(std::uint32_t magic);
 

@@ -19,7 +19,6 @@
 
 namespace gpusnoop::probes {
 
-// Follows the user stack of a thread that is inside of a traced call.
 struct StackPlace {
     std::uint64_t address = 0;       // where the thread is, or where a call returns to
     const OpenCall *left = nullptr;  // the traced call that returns there

@@ -47,7 +47,6 @@ private:
     PcieProcess::Slots &slots_of(const pcie_record &record, PcieProcess &process);
 };
 
-// Finds the PCI devices of the configured classes in /sys.
 // Does the class, "0x030200", begin with one of these: "0x03", "0x0680"?
 [[nodiscard]] bool is_of_class(std::string_view class_code,
                                const std::vector<std::string> &classes);

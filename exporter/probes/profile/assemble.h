@@ -25,7 +25,6 @@ struct ProfileNames {
 void add_stacks(Profile &profile, ProfileReading reading, const ProfileFilter &filter,
                 std::size_t max_bytes, const ProfileNames &names);
 
-// Threads that do not leave or take a CPU during a profile.
 // Adds the threads of these processes that were off the CPU before the profile began, and still
 // are: nobody has seen where. `seen` has the threads that the profile has. Those that run Python
 // have its functions, which are read now. Ends at the limit.

@@ -18,7 +18,6 @@ struct SyscallConfig {
 
 void read_syscall(config::Section syscall, config::Config &config);
 
-// Checks the names of system calls in the configuration.
 // The problem with the name of a system call or of a group of them; "" if there is none.
 [[nodiscard]] std::string syscall_problem(const std::string &name);
 

@@ -20,7 +20,6 @@ namespace gpusnoop::probes {
     const symbols::ElfFile &elf, const discovery::Library &library,
     std::span<const symbols::FoundFunction> found, std::vector<ebpf::AttachPoint> &points);
 
-// CUDA functions that need no probe of their own.
 // The file offsets of those of `found` that only jump to another one with the same name: that one
 // has their calls, for one breakpoint less in each. `found` are functions of cuda_functions() in
 // `elf`, which is the library's file.

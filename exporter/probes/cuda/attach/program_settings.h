@@ -28,24 +28,12 @@ void pin_maps(cuda_bpf &skeleton, const ebpf::Pins &pins);
 // settings.
 [[nodiscard]] std::string generation_of(ebpf::AttachMode mode, const CudaConfig &config);
 
-}  // namespace gpusnoop::probes
-
-// Shares the maps of the CUDA probe's programs with other probes.
-struct cuda_bpf;
-
-namespace gpusnoop::probes {
-
-// The table of GPU processes; that of followed ones and the calls of threads, if the configuration
-// says `follow`; and the accounts of threads, if it says `keep_times`.
+// Shares maps with other probes: the table of GPU processes; that of followed ones and the calls of
+// threads, if the configuration says `follow`; and the accounts of threads, if it says
+// `keep_times`.
 Result<> share_maps(const cuda_bpf &skeleton, const CudaConfig &config, CudaShared &shared);
 
-}  // namespace gpusnoop::probes
-
 // Tracing of single calls by the CUDA probe's programs, for `gpusnoop_exporter trace`.
-struct cuda_bpf;
-
-namespace gpusnoop::probes {
-
 struct CudaTracing {
     bool stacks = false;
     std::vector<std::uint32_t> pids;        // only these processes, TRACED_PIDS at most; or all

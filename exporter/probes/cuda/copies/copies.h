@@ -100,7 +100,6 @@ private:
     std::map<std::uint64_t, Queue> queues_;  // by handle
 };
 
-// Batches: many copies by one call.
 // The copies of a batch, as if each had been a call of its own. Only the first one has a duration.
 [[nodiscard]] std::vector<cuda_copy_record> copies_of(const cuda_batch_record &batch);
 

@@ -33,7 +33,6 @@ private:
     EventFamilies families_;
 };
 
-// Events of memory and graphs that wait until all earlier events are known.
 // The events whose order matters: allocations and frees, the ends of processes, copies whose
 // direction depends on the allocations at that moment, what graphs hold when they are launched, and
 // refusals of memory, which are explained by what is allocated.

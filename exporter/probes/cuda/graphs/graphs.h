@@ -47,12 +47,12 @@ private:
     std::shared_ptr<UserRoom> room_;
 };
 
-// The captures, graphs and executable graphs of one process, by their handles.
 // Per process, of each kind; further ones are unknown.
 inline constexpr std::size_t max_graphs = 16'384;
 // Per process, of all contents together: shapes of kernels, kinds of copies, nodes.
 inline constexpr std::size_t max_graph_entries = 131'072;
 
+// The captures, graphs and executable graphs of one process, by their handles.
 class KnownGraphs {
 public:
     // Of the user's room for entries. To be called before there are any.

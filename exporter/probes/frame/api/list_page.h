@@ -21,7 +21,6 @@
 
 namespace gpusnoop::probes {
 
-// A resource of the API under /api/v1/, which a probe provides besides its families.
 // The decoded parameters of a request, by name. Names and values come from the client and may be
 // anything.
 using QueryParameters = std::map<std::string, std::string>;
@@ -152,7 +151,6 @@ template <typename State, typename Write>
             }};
 }
 
-// JSON as all pages of the API have it.
 // {"function":"main","module":"python3.11","offset":120}, with null for unknown values.
 [[nodiscard]] nlohmann::ordered_json frame_json(const symbols::Frame &frame);
 

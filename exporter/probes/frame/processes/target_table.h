@@ -20,6 +20,8 @@
 #include "exporter/ebpf/maps/ring.h"
 #include "exporter/ebpf/object.h"
 
+struct targets_bpf;
+
 namespace gpusnoop::probes {
 
 // The block `targets:` of the configuration: the processes that kernel-side probes trace.
@@ -37,12 +39,6 @@ struct TargetsConfig {
 [[nodiscard]] bool names_any(const TargetsConfig &targets);
 
 void read_targets(config::Section targets, config::Config &config);
-
-}  // namespace gpusnoop::probes
-
-struct targets_bpf;
-
-namespace gpusnoop::probes {
 
 // A glob for names of processes, as the programs in the kernel match them: a process is a target
 // from the moment that it becomes a program with such a name. Nothing for a glob that matches no

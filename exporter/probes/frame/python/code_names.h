@@ -57,7 +57,6 @@ struct PythonPlace {
 // is none. Untrusted.
 [[nodiscard]] std::string python_text(std::string_view object, const PythonCodeLayout &layout);
 
-// Lines of Python's source.
 // The line of an instruction, by its place among those of its code object, in units of 2 bytes; -1
 // and less: before the first one. `table` is the code object's, which the process may have changed
 // to anything; `first_line` is where its function begins. Empty: it has none.

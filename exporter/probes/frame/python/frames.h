@@ -44,8 +44,7 @@ struct PythonCall {
                                                    const std::vector<PythonState> &states,
                                                    const symbols::ReadMemory &read);
 
-// Numbers in bytes that were read of a process.
-// 0 where the bytes end before it.
+// A number in bytes that were read of a process; 0 where the bytes end before it.
 template <typename Number>
 [[nodiscard]] Number number_at(std::string_view bytes, std::size_t offset) {
     Number number{};

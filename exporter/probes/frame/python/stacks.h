@@ -21,7 +21,6 @@
 
 namespace gpusnoop::probes {
 
-// The name of a call site in Python.
 // A function of Python's on the stack of an allocation.
 struct PythonSiteFrame {
     // "train.py:Trainer.step:42"; empty: not known. Files that a program makes have one name, not
@@ -44,7 +43,6 @@ struct PythonSiteFrame {
 // the frames of the main thread; "[backward]" if that one does not wait for it.
 [[nodiscard]] std::string python_backward_label(std::span<const PythonSiteFrame> frames);
 
-// Puts Python's functions among the native ones of a thread's stack.
 struct PythonFrame {
     symbols::Frame function;
     bool is_called_by_c = false;  // the interpreter's loop runs for it and for those inside of it

@@ -17,8 +17,6 @@
 
 namespace gpusnoop::probes {
 
-// What the probe `cuda` has counted of a GPU process that has ended: for reports
-// (probes/host_life/reports/).
 // Of a GPU's memory.
 struct HeldTotals {
     std::uint64_t peak_bytes = 0;  // at one moment
@@ -27,7 +25,7 @@ struct HeldTotals {
 };
 using HeldByGpu = std::map<std::string, HeldTotals>;  // by the label `gpu`
 
-// Times are of CLOCK_MONOTONIC.
+// What the probe `cuda` has counted of a GPU process that has ended. Times are of CLOCK_MONOTONIC.
 struct GpuProcessTotals {
     ProcessIdentity process = {};  // with the probe's key
     std::chrono::nanoseconds ended{};

@@ -80,7 +80,6 @@ private:
     std::uint64_t queued_ = 0;
 };
 
-// Identifies a function that is attached to.
 // A function of a file, by the offset of its entry.
 struct FunctionPlace {
     FileId file;

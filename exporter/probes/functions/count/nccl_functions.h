@@ -61,7 +61,6 @@ struct NcclDatatype {
 // ncclRedOp_t, by number. Higher numbers are defined by programs: "custom".
 [[nodiscard]] std::string_view nccl_op(std::uint32_t number);
 
-// What communicators are called, the same on all nodes, and which rank a split gives.
 // The hash of a communicator; 0: not known. docs/functions.md says how it is made: all nodes and
 // versions must agree on it.
 using NcclHash = std::uint64_t;

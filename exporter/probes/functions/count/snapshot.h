@@ -122,7 +122,6 @@ struct FunctionRow {
 // The same for each running process.
 [[nodiscard]] std::vector<FunctionRow> rows_by_process(const FunctionsSnapshot &snapshot);
 
-// What passes between the aggregator and the limit for what named functions cost.
 // The calls of one number in a running process since the last time.
 struct CallsOfFunction {
     ProcessKey process;

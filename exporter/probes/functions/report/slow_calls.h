@@ -142,7 +142,6 @@ private:
 // The return addresses of a slow call, innermost first, without the kernel's own.
 [[nodiscard]] std::vector<std::uint64_t> stack_of(const func_slow_record &record);
 
-// Calls of named functions as JSON, for people and for receivers of events.
 // The events at a call's entry and at its end.
 [[nodiscard]] std::string call_id(const SlowCall &call);
 
@@ -154,7 +153,6 @@ private:
 // has just begun. `ended` is on CLOCK_REALTIME.
 [[nodiscard]] std::string to_json(const FunctionCall &call, std::chrono::nanoseconds ended);
 
-// The API of the last slow calls, for people and programs that look for the cause.
 inline constexpr std::string_view slow_calls_page_name = "slow_calls";
 
 // "slow_calls": `all`, the newest first. docs/api.md describes the parameters and the members.

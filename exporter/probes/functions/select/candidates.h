@@ -15,7 +15,6 @@
 
 namespace gpusnoop::probes {
 
-// Sentences about a file of which there may be thousands.
 // The number of problems of each kind that are reported one by one.
 inline constexpr std::size_t max_function_problems = 20;
 

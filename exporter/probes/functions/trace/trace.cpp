@@ -25,7 +25,6 @@ namespace gpusnoop::trace {
 
 namespace {
 
-// Traced calls of named functions as text: for people, and as JSON Lines.
 // As text_row(), safe for a terminal; the time is the call's end.
 [[nodiscard]] std::string text_line(const probes::SlowCall &call,
                                     std::span<const StackFrame> stack);
