@@ -218,6 +218,18 @@ inline void add_events(gpusnoop::probes::Overview &overview) {
     done.cause = "0";
     done.held_bytes = 0;
     ends.count = 2;
+    auto &reports = overview.job_reports.emplace();
+    reports.last = {
+        {.ended = ends.last.front().at,
+         .sentence = "export.py (pid 41466) lasted 19m 12s; GPU 7: peak 22.0 GiB, mean 20.3 GiB, "
+                     "unfreed 22.0 GiB; 41,022 launches; copied h2d 21.4 GiB, d2h 20.9 GiB; 1 "
+                     "error, 0 slow and 0 hanging calls; the GPU waited 2m 51s for the host; end: "
+                     "SIGABRT"},
+        {.ended = done.at,
+         .sentence = "pretrain.py (pid 37511) lasted 9h 4m; GPU 0: peak 67.4 GiB, mean 66.9 GiB; "
+                     "604,113,920 launches; copied h2d 1.92 TiB, d2h 88.1 GiB; 0 errors, 3 slow "
+                     "and 0 hanging calls; the GPU waited 21m 40s for the host; end: exit code 0"}};
+    reports.count = 2;
     auto &refusals = overview.out_of_memory.emplace();
     gpusnoop::probes::OutOfMemoryEventOverview &refusal = refusals.last.emplace_back();
     refusal.at = now - std::chrono::seconds(204);
