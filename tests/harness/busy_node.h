@@ -76,7 +76,7 @@ inline std::vector<Job> jobs() {
          .launches = 0,
          .verdict = "hangs",
          .limit = "In the last 731 s: The program hangs: the launching thread has been in "
-                  "ncclGroupEnd for 12m 11s, and the program has launched nothing in that time."},
+                  "ncclGroupEnd for 12m 11s, and the program has launched nothing since."},
         {.pid = 41'530,
          .names = {.comm = "python3",
                    .script = "finetune.py",

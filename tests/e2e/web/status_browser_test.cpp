@@ -152,7 +152,7 @@ TEST_CASE("a picture of the page at /", "[.picture]") {
     auto command = e2e::browser(directory);
     const char *size = std::getenv("GPUSNOOP_PICTURE_SIZE");
     command.insert(command.end(), {"--hide-scrollbars", "--screenshot=" + std::string(picture),
-                                   "--window-size=" + std::string(size ? size : "1280,2160"),
+                                   "--window-size=" + std::string(size ? size : "1280,2210"),
                                    "file://" + (directory / "page.html").string()});
     if (std::getenv("GPUSNOOP_PICTURE_DARK") != nullptr) {
         command.insert(command.begin() + 1, "--blink-settings=preferredColorScheme=0");
