@@ -70,5 +70,6 @@ TEST_CASE("a probe that only enters GPU processes records as little as it may") 
     CHECK(of_few.of<CudaConfig>() == least);
     CHECK_FALSE(of_few.of<probes::InFlightConfig>().enabled);
     least.max_calls_per_second = whole.max_calls_per_second;
+    least.follow_failed = true;
     CHECK(probes::config_for_gpu_processes(config, true).of<CudaConfig>() == least);
 }
