@@ -108,6 +108,15 @@ std::uint64_t identity_of(symbols::MappedFiles &files, std::uint32_t tgid,
     return python_identity(words.data());
 }
 
+// Whether its count of references, which comes first, is one. When an object goes, the count
+// becomes 0, and then the allocator's pointer to the next free block or nothing is there; the rest
+// stays as it was. Bits 32 to 47 are part of each pointer, and of no count (of immortal objects,
+// neither).
+bool is_alive(std::string_view object) {
+    const auto count = number_at<std::uint64_t>(object, 0);
+    return (count & 0xffff'ffffU) != 0 && (count >> 32U & 0xffffU) == 0;
+}
+
 }  // namespace
 
 std::string python_text(std::string_view object, const PythonCodeLayout &layout) {
@@ -158,7 +167,8 @@ PythonPlace python_place(symbols::MappedFiles &files, std::uint32_t tgid,
                          const PythonCodeLayout &layout, const PythonCall &call,
                          std::uint32_t identity) {
     const auto is_it = [&](const Result<std::string> &members) {
-        return members && identity != 0 && identity_of(files, tgid, layout, *members) == identity;
+        return members && identity != 0 && is_alive(*members) &&
+               identity_of(files, tgid, layout, *members) == identity;
     };
     const auto members = files.read_memory(tgid, call.code, max_code_bytes);
     if (!is_it(members)) {

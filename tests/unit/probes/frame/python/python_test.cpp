@@ -1,12 +1,17 @@
 // Python's functions on a stack, and their names.
+#include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "bpf/lib/python/layout.h"
 #include "exporter/probes/frame/python/code_names.h"
 #include "exporter/probes/frame/python/interpreter.h"
 #include "exporter/probes/frame/python/stacks.h"
+#include "tests/unit/probes/frame/python/made_memory.h"
 
 using namespace gpusnoop;
 using namespace gpusnoop::probes;
@@ -45,10 +50,10 @@ std::string merged(const std::vector<std::string> &native,
 
 const std::string loop = "_PyEval_EvalFrameDefault";
 
-// A PyASCIIObject or PyCompactUnicodeObject of Python 3.11.
+// A PyASCIIObject or PyCompactUnicodeObject, by default of Python 3.11.
 std::string object(const std::string &units, std::uint64_t length, std::uint32_t width,
-                   bool is_ascii) {
-    std::string bytes(is_ascii ? 48 : 72, '\0');
+                   bool is_ascii, std::size_t ascii_bytes = 48) {
+    std::string bytes(is_ascii ? ascii_bytes : 72, '\0');
     const std::uint32_t state = width << 2U | 0x20U | (is_ascii ? 0x40U : 0U);
     std::memcpy(&bytes[16], &length, sizeof(length));
     std::memcpy(&bytes[32], &state, sizeof(state));
@@ -172,4 +177,34 @@ TEST_CASE("Python 3.10 is known by the name of its file") {
     CHECK_FALSE(python_by_name("python3.1"));
     CHECK_FALSE(python_by_name("python3.9"));
     CHECK_FALSE(python_by_name("python3"));
+}
+
+TEST_CASE("the names of a code object that is gone are not told") {
+    const PythonCodeLayout layout = python_by_version(0x030d00f0)->code;
+    constexpr std::uint64_t code = 0x10000;
+    constexpr std::uint64_t file = 0x20000;
+    constexpr std::uint64_t function = 0x30000;
+    MadeMemory memory;
+    memory.put(code + layout.file_name, file);
+    memory.put(code + layout.qualified_name, function);
+    memory.put_bytes(file, object("train.py", 8, 1, true, layout.ascii_text));
+    memory.put_bytes(function, object("step", 4, 1, true, layout.ascii_text));
+    std::array<__u64, PYTHON_IDENTITY_WORDS> words{};
+    const auto members =
+        memory.read_memory(made_process, code + python_identity_offset(layout), sizeof(words));
+    REQUIRE(members.value().size() == sizeof(words));
+    std::memcpy(words.data(), members->data(), sizeof(words));
+    const std::uint32_t identity = static_cast<std::uint32_t>(python_identity(words.data()));
+    const auto name_with = [&](std::uint64_t references) {
+        memory.put(code, references);
+        return python_place(memory, made_process, layout, {.code = code}, identity)
+            .frame()
+            .function;
+    };
+    CHECK(name_with(1) == "train.py:step");
+    CHECK(name_with(0xffff'ffff) == "train.py:step");            // immortal
+    CHECK(name_with(0x0040'0000'c000'0000) == "train.py:step");  // the same in 3.14, with a flag
+    CHECK(name_with(0).empty());
+    CHECK(name_with(0x7f12'3456'7890).empty());  // the next free block
+    CHECK(name_with(0x5555'0000'0010).empty());
 }
