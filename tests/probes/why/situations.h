@@ -67,6 +67,8 @@ inline Process start(const Exporter &exporter, const std::string &name, const St
     Process process(joined({standin("spends"), "wait", "name", name, "launch", "wait"}, steps));
     process.wait_for_output("waiting 1");
     exporter.wait_until_attached_to(standin("12/libcudart.so.12"));
+    // Launches are only counted of a process each of whose launches is seen in the driver, too.
+    exporter.wait_until_attached_to(standin("driver/libcuda.so.1"));
     process.go_on_to(2);
     return process;
 }
@@ -77,7 +79,7 @@ inline void prefer(const Process &process) {
 }
 
 inline void wait_for_pause(const Exporter &exporter, const std::string &name) {
-    eventually("a pause in which its launches are not observed", [&] {
+    eventually("a pause in which launches of " + name + " are not observed", [&] {
         return exporter.scrape().sum("gpusnoop_cuda_launches_unobserved_seconds_total",
                                      {{"comm", name}}) > 0;
     });
