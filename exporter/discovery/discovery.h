@@ -128,9 +128,9 @@ private:
     using File = FileOffers::File;
     // How long files are offered to attachers before new processes are looked at again.
     static constexpr std::chrono::milliseconds turn{50};
-    // What the files of one user may take of discovery's time, as Turns adds it up: about a tenth
+    // What the files of one user may take of discovery's time, as Turns adds it up: about a fifth
     // of it, if the user goes on so.
-    static constexpr std::chrono::milliseconds share_of_user{1500};
+    static constexpr std::chrono::milliseconds share_of_user{3000};
     // The user of a process that is gone.
     static constexpr std::uint32_t unknown_user = UINT32_MAX;
 
