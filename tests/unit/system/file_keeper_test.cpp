@@ -14,8 +14,10 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "exporter/base/fd.h"
@@ -109,6 +111,28 @@ TEST_CASE("a file that is kept is closed elsewhere after all descriptors of it h
     }
     CHECK(comes_to([&] { return processes_that_have_open(status).empty(); }));
     CHECK(processes_that_have_open(status_of_kept(second)) == std::vector{keeper});
+}
+
+TEST_CASE("what keeps a file goes after its descriptor, with the last copy") {
+    int released = 0;
+    int number = -1;
+    Fd copy;
+    {
+        Fd file(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+        number = file.get();
+        file = {std::move(file), std::shared_ptr<const void>(nullptr, [&](const void *) {
+                    released++;
+                    CHECK(::fcntl(number, F_GETFD) < 0);
+                })};
+        copy = duplicate(file);
+        const Fd moved = std::move(file);
+        CHECK(moved.get() == number);
+        CHECK(released == 0);
+    }
+    CHECK(released == 0);
+    number = copy.get();
+    copy = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    CHECK(released == 1);
 }
 
 TEST_CASE("a file of one user that takes long to close delays those of no other user") {
