@@ -1,4 +1,6 @@
 // What processes and their users may take of discovery: time, and files that are attached to.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
@@ -9,6 +11,7 @@
 
 #include "exporter/base/log.h"
 #include "exporter/discovery/discovery.h"
+#include "exporter/processes/proc.h"
 #include "exporter/processes/user_shares.h"
 #include "exporter/system/machine.h"
 
@@ -19,6 +22,12 @@ namespace {
 // So that one user does not use up descriptors and memory. Containers of many users are root's.
 constexpr std::size_t max_attached_of_user = 512;
 constexpr std::size_t max_attached_of_root = 4096;
+
+// Those map each file, to have it identified. Their parent is a process that only forks them.
+bool is_own_reader(std::uint32_t tgid) {
+    const auto parent = processes::parent_of(tgid);
+    return parent && processes::parent_of(*parent) == static_cast<std::uint32_t>(::getpid());
+}
 
 }  // namespace
 
@@ -80,8 +89,9 @@ bool Discovery::others_wait(std::uint32_t user) {
     }
     hear_of_mappings();
     const auto spent = shares_.turns.spent_by(user);
-    return std::ranges::any_of(news_.processes,
-                               [&](std::uint32_t tgid) { return spent_on(tgid) < spent; });
+    return std::ranges::any_of(news_.processes, [&](std::uint32_t tgid) {
+        return spent_on(tgid) < spent && !is_own_reader(tgid);
+    });
 }
 
 // The user is asked for first, as the process may end meanwhile.

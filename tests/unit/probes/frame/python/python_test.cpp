@@ -180,7 +180,7 @@ TEST_CASE("Python 3.10 is known by the name of its file") {
 }
 
 TEST_CASE("the names of a code object that is gone are not told") {
-    const PythonCodeLayout layout = python_by_version(0x030d00f0)->code;
+    const PythonCodeLayout layout = python_by_version(0x030c00f0)->code;
     constexpr std::uint64_t code = 0x10000;
     constexpr std::uint64_t file = 0x20000;
     constexpr std::uint64_t function = 0x30000;
