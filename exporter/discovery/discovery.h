@@ -202,7 +202,7 @@ private:
     void advance(const Key &key, std::chrono::milliseconds patience);
     void await_answer(const Key &key, const ebpf::Mapping &mapping, const Error &error);
     void refuse(const Key &key, const ebpf::Mapping &mapping, const Error &error);
-    Result<> attach(Attacher &attacher, Library &library, std::uint32_t tgid);
+    Result<> attach(const Key &key, Library &library, std::uint32_t tgid);
     [[nodiscard]] bool is_excluded(const Key &key, const ebpf::Mapping &mapping,
                                    const Library &library);
     void offer(const Key &key, const processes::FileOpener::Opening &opening,

@@ -26,8 +26,10 @@ constexpr milliseconds before_next_try{500};
 // of them on a CPU of 2021. Root's files may have more.
 constexpr milliseconds time_for_symbols{300};
 constexpr seconds time_for_symbols_of_root{2};
-// Whether others wait for a file of somebody who has taken much time.
+// How often a file that is read is asked to wait for others, and after how many times it is read
+// whole.
 constexpr milliseconds before_asking_again{5};
+constexpr int most_interruptions = 4;
 // How long a configuration change waits for files that answer.
 constexpr seconds patience_of_changes{5};
 
@@ -244,16 +246,22 @@ void Discovery::refuse(const Key &key, const ebpf::Mapping &mapping, const Error
     complain("cannot open a library", mapping, error);
 }
 
-Result<> Discovery::attach(Attacher &attacher, Library &library, std::uint32_t tgid) {
+Result<> Discovery::attach(const Key &key, Library &library, std::uint32_t tgid) {
     const std::uint32_t user = user_of(tgid);
-    library.limits.others_wait = [this, user, asked = Clock::now()]() mutable {
-        const bool is_time = Clock::now() - asked >= before_asking_again;
-        asked = is_time ? Clock::now() : asked;
-        return is_time && others_wait(user);
+    File &file = offers_.at(key);
+    library.limits.others_wait = [this, user, &file, asked = Clock::now()]() mutable {
+        if (file.interruptions >= most_interruptions ||
+            Clock::now() - asked < before_asking_again) {
+            return false;
+        }
+        asked = Clock::now();
+        const bool they_wait = others_wait(user);
+        file.interruptions += they_wait ? 1 : 0;
+        return they_wait;
     };
     const Unpreferred unpreferred(shares_.files.spent_by(user) >= share_of_user);
     const Turns::Spending spending(shares_.files, user);
-    return attacher.attach(library);
+    return key.first->attach(library);
 }
 
 // A file that cannot be attached to is not tried again while it is in use: the same bytes would
@@ -283,7 +291,7 @@ void Discovery::offer(const Key &key, const processes::FileOpener::Opening &open
         return;
     }
     offers_.at(key).looks_at_locks = 0;
-    const auto attached = attach(attacher, library, mapping.tgid);
+    const auto attached = attach(key, library, mapping.tgid);
     if (!attached && attached.error().code == EAGAIN) {
         // Locked since the question above, or others came first.
         await_unlock(key, mapping, attached.error());

@@ -82,6 +82,7 @@ public:
         std::uint32_t failed_for = 0;
         Clock::time_point failed_until{};
         int looks_at_locks = 0;  // in a row that found a lock, see discovery_locked.cpp
+        int interruptions = 0;   // of reading it, for files of others
         // From its mapping, when the attacher decided. Still there while it is offered again.
         std::optional<FileState> settled_as;
         bool is_slow = false;  // it did not answer at the last try

@@ -81,7 +81,8 @@ TEST_CASE("why says the same of all else where launches are observed intermitten
     require_bpf();
     const Exporter exporter(seldom);
     wait_for_cost(exporter);
-    check_what_the_gpu_waits_for(exporter, with_pauses, {"lock", "host", "file"});
+    // Not "host": beside so many launches, how long they take decides what the limit is.
+    check_what_the_gpu_waits_for(exporter, with_pauses, {"lock", "file"});
     check_neighbors(exporter, with_pauses);
     check_throttled(exporter, again(joined(with_pauses.launch, {"burn_wall", "5"})), with_pauses);
     check_swapped_out(exporter, with_pauses);
