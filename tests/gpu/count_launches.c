@@ -1,5 +1,6 @@
-// A truth about launches that no framework has to give: CUPTI calls this library at each of the driver's. The driver loads it
-// into a program that runs with CUDA_INJECTION64_PATH. frameworks.py asks it, in a process that no exporter counts.
+// A truth about launches that no framework has to give: CUPTI calls this library at each of the
+// driver's. The driver loads it into a program that runs with CUDA_INJECTION64_PATH. frameworks.py
+// asks it, in a process that no exporter counts.
 #include <cupti.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,7 +28,8 @@ static void count_kernel(const char *name) {
     }
 }
 
-static void CUPTIAPI at_call(void *unused, CUpti_CallbackDomain domain, CUpti_CallbackId function, const void *about) {
+static void CUPTIAPI at_call(void *unused, CUpti_CallbackDomain domain, CUpti_CallbackId function,
+                             const void *about) {
     (void)unused;
     (void)domain;
     const CUpti_CallbackData *call = about;
@@ -36,7 +38,8 @@ static void CUPTIAPI at_call(void *unused, CUpti_CallbackDomain domain, CUpti_Ca
     }
     if (*(const CUresult *)call->functionReturnValue != CUDA_SUCCESS) {
         __atomic_add_fetch(&failed, 1, __ATOMIC_RELAXED);
-    } else if (function == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch || function == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz) {
+    } else if (function == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch ||
+               function == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz) {
         __atomic_add_fetch(&graph_launches, 1, __ATOMIC_RELAXED);
     } else {
         count_kernel(call->symbolName ? call->symbolName : "");

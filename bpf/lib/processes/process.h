@@ -82,7 +82,6 @@ struct call_budget {
 	__u64 window_calls;
 };
 
-
 /* PID_MAX_LIMIT of 64-bit kernels (include/linux/threads.h), 4194304, in words of 64 bits. */
 #define PROCESS_FILTER_WORDS 65536
 

@@ -24,8 +24,8 @@ inline constexpr std::array<std::string_view, DEATH_SIGNAL_COUNT> death_signal_n
 #undef SIGNAL
 };
 
-// Sums the per-CPU accounts. `map_fd` is a probe's `account` map. What is `counted` is in the others,
-// where it belongs, and 0.
+// Sums the per-CPU accounts. `map_fd` is a probe's `account` map. What is `counted` is in the
+// others, where it belongs, and 0.
 Result<probe_account> read_account(int map_fd);
 
 // Calls that were entered and have neither returned nor been given up. The sums are read while
