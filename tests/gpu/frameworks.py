@@ -219,6 +219,15 @@ def settled(exporter, own):
         time.sleep(0.5)
 
 
+def await_launches(exporter, worker):
+    own = {"pid": str(worker.process.pid)}
+    until = time.monotonic() + PATIENCE
+    while not exporter.page().sum("gpusnoop_cuda_kernel_launches_total", own):
+        if time.monotonic() > until:
+            sys.exit("the exporter counts no launches")
+        worker.run(10)
+
+
 def reach(level, worker, exporter, own):
     """Steps until launches are seen in this level. False: this framework's never are."""
     until = time.monotonic() + PATIENCE / 2
@@ -238,6 +247,9 @@ def check(name, level, steps, truth, binary, attach):
     VARIANTS["frameworks"] = (f"cuda: {{attach: {attach}, max_overhead: {LEVELS[level]}}}\n"
                               "histograms: [gpusnoop_cuda_kernel_launch_duration_seconds]\n")
     exporter = Exporter(binary, "frameworks")
+    # The exporter has attached to its libraries before the other one looks its kernels up.
+    with Worker(name) as holder:
+        await_launches(exporter, holder)
     with Worker(name) as worker:
         own = {"pid": str(worker.process.pid)}
         is_reached = graphs > 0 or reach(level, worker, exporter, own)
@@ -251,8 +263,8 @@ def check(name, level, steps, truth, binary, attach):
             ("graphs launched", graphs, graphs_after - graphs_before),
             ("of unknown kernels", 0, seen["unknown"])]
     own_by_name, page_by_name = collections.Counter(), collections.Counter()
-    for mangled, name in names.items():
-        own_by_name[name] += by_name[mangled]
+    for mangled, kernel in names.items():
+        own_by_name[kernel] += by_name[mangled]
     for kernel, launches in seen.items():
         page_by_name[re.split(r"[<(]", kernel, maxsplit=1)[0]] += launches
     rows += [(kernel, launches, page_by_name[kernel]) for kernel, launches in sorted(own_by_name.items())]
