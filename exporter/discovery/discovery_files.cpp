@@ -26,8 +26,8 @@ constexpr milliseconds before_next_try{500};
 // of them on a CPU of 2021. Root's files may have more.
 constexpr milliseconds time_for_symbols{300};
 constexpr seconds time_for_symbols_of_root{2};
-// How often a file that is read is asked to wait for others, and after how many times it is read
-// whole.
+// While a file is read, how often discovery looks whether others wait, and how many times it stops
+// reading the file for them.
 constexpr milliseconds before_asking_again{5};
 constexpr int most_interruptions = 4;
 // How long a configuration change waits for files that answer.

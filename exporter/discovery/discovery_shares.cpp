@@ -68,7 +68,7 @@ std::optional<Error> Discovery::over_limit(const ebpf::Mapping &mapping, std::ui
                                      " files of processes of its user are attached to already"});
 }
 
-// Of another user than root, whose processes are containers of many people.
+// Root has no such limit: its processes include the containers of many people.
 bool Discovery::must_wait_for_share(const Key &key, const ebpf::Mapping &mapping) {
     shares_.files.forget();
     if (!mapping.is_by_process() || offers_.at(key).attached || shares_.files.is_even()) {
@@ -82,7 +82,7 @@ bool Discovery::must_wait_for_share(const Key &key, const ebpf::Mapping &mapping
     return true;
 }
 
-// Processes of users who have taken less time have mapped something meanwhile.
+// Whether a process has mapped something meanwhile whose user has taken less time.
 bool Discovery::others_wait(std::uint32_t user) {
     if (shares_.turns.is_even()) {
         return false;

@@ -123,6 +123,7 @@ void FileOffers::reject(const Key &key, const FileState &state) {
 void FileOffers::settle(const Key &key, const FileState &state) {
     File &file = files_.at(key);
     file.next.reset();
+    file.interruptions = 0;
     file.settled_as = state;
     move_to(State::settled, key, file);
 }

@@ -26,7 +26,7 @@
 
 namespace gpusnoop::probes {
 
-// What is sampled of a process every few seconds, for its past on the page at /.
+// A sample of a process, taken every few seconds. The page at / shows the past by these.
 struct ProcessSample {
     ProcessKey key;
     std::uint64_t bytes = 0;

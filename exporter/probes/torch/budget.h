@@ -7,7 +7,7 @@
 
 namespace gpusnoop::probes {
 
-// A share of a CPU, of which a process can save up what `window` brings.
+// A share of a CPU. A process can save up the share of one `window` at most.
 class TorchBudget {
 public:
     static constexpr std::int64_t per_mille = 5;

@@ -33,7 +33,7 @@ private:
     EventFamilies families_;
 };
 
-// The events whose order matters: allocations and frees, the ends of processes, copies whose
+// Events that must stay in order: allocations and frees, the ends of processes, copies whose
 // direction depends on the allocations at that moment, what graphs hold when they are launched, and
 // refusals of memory, which are explained by what is allocated.
 using OrderedEvent =

@@ -53,9 +53,9 @@ struct PythonFrame {
 [[nodiscard]] bool is_python(const symbols::Frame &frame);
 
 // All are innermost first; `places` are of the native frames, as in ProfiledStack. Each run of the
-// interpreter's loop is replaced by the functions that it runs. Where the native stack lacks some
-// of the runs, as it is without frame pointers, what is inside of the loop stays inside, and what
-// begins a program or a thread stays outside.
+// interpreter's loop is replaced by the functions that it runs. Without frame pointers, the native
+// stack may lack some of the runs: then the calls inside the loop stay inside, and the calls that
+// begin a program or a thread stay outside.
 void merge_python(std::vector<symbols::Frame> &native, std::vector<symbols::CodePlace> &places,
                   const std::vector<PythonFrame> &python);
 // The same, without places.
